@@ -1,0 +1,1 @@
+//! Crash-safe store of driver blobs.

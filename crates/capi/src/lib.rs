@@ -1,0 +1,1 @@
+//! libtowpath for C and C++ programs.

@@ -1,0 +1,1 @@
+//! Observes or emulates sync ioctls of unmodified programs.

@@ -1,0 +1,1 @@
+//! Clocks, samples, statistics and verdicts.

@@ -1,0 +1,1 @@
+//! Mapped memory: residency, prefault, views.

@@ -1,0 +1,1 @@
+//! OpenCL layer: readback and upload for unmodified programs.

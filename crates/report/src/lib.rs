@@ -1,0 +1,1 @@
+//! Measurements and ledgers as text and data.

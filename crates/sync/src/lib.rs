@@ -1,0 +1,1 @@
+//! Timelines and binary sync objects.

@@ -1,0 +1,1 @@
+//! Layouts and numbers fixed by others.

@@ -1,0 +1,1 @@
+//! Vulkan layer that saves a frame for comparison.

@@ -1,0 +1,1 @@
+//! A disk whose power can be cut after any operation.

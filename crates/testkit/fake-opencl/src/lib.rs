@@ -1,0 +1,1 @@
+//! Scripted OpenCL driver for tests.

@@ -1,0 +1,3 @@
+//! A game's pipeline and frame load on the mock driver.
+
+fn main() {}

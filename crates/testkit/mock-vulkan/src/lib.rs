@@ -1,0 +1,1 @@
+//! Scripted Vulkan driver for tests.

@@ -1,0 +1,1 @@
+//! OpenCL layer that charges a set time for each cold destination page.

@@ -1,0 +1,1 @@
+//! Host and device transfers: plan, mechanisms, policy.

@@ -1,0 +1,1 @@
+//! Texture uploads for unmodified users of libvirglrenderer.

@@ -1,0 +1,1 @@
+//! Vulkan layer: pipeline cache, waits, frame log for unmodified programs.

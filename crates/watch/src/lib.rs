@@ -1,0 +1,1 @@
+//! Starts programs and watches them from outside.

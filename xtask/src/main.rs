@@ -1,0 +1,3 @@
+//! `cargo xtask setup|demo|test|deep|bench|dist`.
+
+fn main() {}
