@@ -1,0 +1,61 @@
+//! `cargo xtask deep`: the long forms of what `test` runs short.
+
+use anyhow::Result;
+
+use crate::packages;
+use crate::run::{cargo, run_with, say};
+
+/// Long forms; each can be asked for alone.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Seconds for each fuzz target.
+    #[arg(long, default_value_t = 300)]
+    fuzz_seconds: u32,
+    /// Only this part: fuzz, loom, stress.
+    #[arg(long)]
+    only: Option<String>,
+}
+
+/// Runs every part, or the one asked for.
+///
+/// # Errors
+///
+/// If any of them fails.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let wanted = |part: &str| args.only.as_deref().is_none_or(|only| only == part);
+    if wanted("loom") {
+        loom()?;
+    }
+    if wanted("fuzz") {
+        fuzz(args.fuzz_seconds)?;
+    }
+    Ok(())
+}
+
+fn loom() -> Result<()> {
+    say("Model checks.");
+    let environment = [
+        ("RUSTFLAGS", "--cfg loom"),
+        ("CARGO_TARGET_DIR", "target/loom"),
+    ];
+    run_with(
+        &cargo(),
+        &["test", "--release", "-p", "towpath-sync", "--lib"],
+        &environment,
+    )
+}
+
+fn fuzz(seconds: u32) -> Result<()> {
+    packages::cargo_program("cargo-fuzz", "0.13.1", "drives the fuzz targets")?;
+    let listed = std::process::Command::new(cargo())
+        .args(["fuzz", "list"])
+        .current_dir(crate::run::root())
+        .output()?;
+    // libFuzzer needs the sanitizer flags of a nightly compiler; the stable one takes them when told so.
+    let bootstrap = [("RUSTC_BOOTSTRAP", "1")];
+    let limit = format!("-max_total_time={seconds}");
+    for target in String::from_utf8_lossy(&listed.stdout).lines() {
+        run_with(&cargo(), &["fuzz", "run", target, "--", &limit], &bootstrap)?;
+    }
+    Ok(())
+}
