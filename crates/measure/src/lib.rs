@@ -1,1 +1,50 @@
-//! Clocks, samples, statistics and verdicts.
+//! Clocks, samples, statistics and verdicts: the only place where a number becomes a claim.
+//!
+//! # What this crate does
+//!
+//! - Takes time through one [`Clock`], so that tests can drive it.
+//! - Judges two arms: [`judge::paired`], [`judge::unpaired`], [`judge::sequential`]. The run (or the
+//!   pair of runs) is the unit, never the frame.
+//! - Says beforehand what a design can prove: [`plan`].
+//!
+//! # What it does not do
+//!
+//! - It never prints, reads settings or opens files; `report` and `cli` do.
+//! - It knows nothing of Vulkan, OpenCL or DRM.
+//!
+//! # Invariants
+//!
+//! - A value that is not finite is refused before anything is ordered or summed.
+//! - Everything random is seeded and repeatable on every machine.
+//!
+//! # Example
+//!
+//! ```
+//! use towpath_measure::judge::{self, Question, Verdict};
+//!
+//! let off = [10.1, 10.3, 9.9, 10.2, 10.0, 10.4];
+//! let on = [9.0, 9.2, 8.9, 9.1, 9.0, 9.2];
+//! let judged = judge::paired(&off, &on, &Question::lower_is_better())?;
+//! assert_eq!(judged.verdict, Verdict::Faster);
+//! # Ok::<(), towpath_measure::Error>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod clock;
+mod convert;
+pub mod design;
+mod error;
+pub mod judge;
+pub mod multiple;
+pub mod plan;
+pub mod random;
+pub mod sample;
+pub mod signflip;
+pub mod student;
+pub mod units;
+
+pub use clock::{Clock, ManualClock, MonotonicClock};
+pub use error::{Arm, Error, Result};
+pub use judge::Verdict;
+pub use units::{Nanos, SignedNanos};
