@@ -1,0 +1,180 @@
+//! How much of a range is cold: pages on which a write would fault.
+//!
+//! From Linux 6.7 one `PAGEMAP_SCAN` gives the exact list (9 microseconds for 154 MiB cold, 100 to 150
+//! warm). Older kernels: a sample of `/proc/self/pagemap`, since reading all of it costs 8 % of a warm
+//! read of that size; it takes the page of zeros for warm. `mincore` does so too and is not used.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use towpath_sys::pagemap::{self, PageRegion};
+
+use crate::{Range, fork, page_size};
+
+/// How cold a range is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Residency {
+    /// Read off the page tables.
+    Known {
+        /// Bytes in cold pages.
+        cold: usize,
+        /// Bytes in all pages of the range.
+        total: usize,
+    },
+    /// Estimated from a sample of pages.
+    Sampled {
+        /// Bytes in cold pages, estimated.
+        cold: usize,
+        /// Bytes in all pages of the range.
+        total: usize,
+    },
+    /// Not known.
+    Unknown(Why),
+}
+
+/// Why residency is not known.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Why {
+    /// The process forked and nothing shows that the range was written since.
+    Forked,
+    /// The kernel's table cannot be read.
+    NoPagemap,
+}
+
+impl Residency {
+    /// Cold bytes, `None` where not known.
+    #[must_use]
+    pub const fn cold(self) -> Option<usize> {
+        match self {
+            Self::Known { cold, .. } | Self::Sampled { cold, .. } => Some(cold),
+            Self::Unknown(_) => None,
+        }
+    }
+}
+
+/// How many bytes of `range` lie in pages on which a write would fault.
+///
+/// # Cost
+///
+/// Open, scan and close of pagemap: about 6 microseconds, and up to 1 microsecond per MiB of warm
+/// 4 KiB pages. No allocation.
+#[must_use]
+pub fn cold_bytes(range: Range) -> Residency {
+    let mut cold = 0;
+    match visit_cold(range, &mut |piece| cold += piece.len) {
+        Visited::Exact => Residency::Known {
+            cold,
+            total: range.pages().len,
+        },
+        Visited::Sampled => Residency::Sampled {
+            cold,
+            total: range.pages().len,
+        },
+        Visited::Unknown(why) => Residency::Unknown(why),
+    }
+}
+
+/// How a visit found its pieces.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Visited {
+    /// Every cold piece was visited, and no warm one.
+    Exact,
+    /// Pieces stand for samples: a visited one may hold warm pages, and cold ones may be missed.
+    Sampled,
+    /// What was visited is cold; there may be more.
+    Unknown(Why),
+}
+
+/// Calls `visit` with each cold run of pages in `range`, in order of address.
+///
+/// # Cost
+///
+/// As [`cold_bytes`].
+pub fn visit_cold(range: Range, visit: &mut dyn FnMut(Range)) -> Visited {
+    let pages = range.pages();
+    if pages.is_empty() {
+        return Visited::Exact;
+    }
+    if HAS_SCAN.load(Ordering::Relaxed) {
+        match scan(pages, visit) {
+            Ok(()) if fork::is_known(range) => return Visited::Exact,
+            Ok(()) => return Visited::Unknown(Why::Forked),
+            Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => {
+                HAS_SCAN.store(false, Ordering::Relaxed);
+            }
+            Err(_io) => return Visited::Unknown(Why::NoPagemap),
+        }
+    }
+    match visit_sampled(pages, visit) {
+        Err(_io) => Visited::Unknown(Why::NoPagemap),
+        Ok(()) if !fork::is_known(range) => Visited::Unknown(Why::Forked),
+        Ok(()) => Visited::Sampled,
+    }
+}
+
+/// Whether the kernel has `PAGEMAP_SCAN`, as far as has been tried.
+#[must_use]
+pub fn has_scan() -> bool {
+    let local = 0_u8;
+    let _tried = cold_bytes(Range::between(
+        (&raw const local).addr(),
+        (&raw const local).addr() + 1,
+    ));
+    HAS_SCAN.load(Ordering::Relaxed)
+}
+
+fn scan(pages: Range, visit: &mut dyn FnMut(Range)) -> io::Result<()> {
+    let file = pagemap::open()?;
+    let mut regions = [PageRegion::default(); REGIONS];
+    let mut start = pages.address;
+    while start < pages.end() {
+        let scanned = pagemap::scan_cold(file.as_fd(), start, pages.end(), &mut regions)?;
+        for region in regions.iter().take(scanned.regions) {
+            let piece = Range::between(
+                usize::try_from(region.start).unwrap_or(usize::MAX),
+                usize::try_from(region.end).unwrap_or(usize::MAX),
+            );
+            visit(piece);
+        }
+        if scanned.walk_end <= start {
+            // No progress would be a kernel bug; never spin on it.
+            return Err(io::Error::from(io::ErrorKind::InvalidData));
+        }
+        start = scanned.walk_end;
+    }
+    Ok(())
+}
+
+/// As [`visit_cold`] on kernels without `PAGEMAP_SCAN`: looks at [`SAMPLES`] pages and visits the
+/// stretch that each cold one stands for.
+///
+/// # Errors
+///
+/// Those of opening and reading `/proc/self/pagemap`.
+pub fn visit_sampled(range: Range, visit: &mut dyn FnMut(Range)) -> io::Result<()> {
+    let pages = range.pages();
+    let page = page_size();
+    let count = pages.len / page;
+    let samples = count.min(SAMPLES);
+    let file = pagemap::open()?;
+    for sample in 0..samples {
+        let first = pages.address + count * sample / samples * page;
+        let after = pages.address + count * (sample + 1) / samples * page;
+        // The middle of the stretch, so that edge pages, often shared with neighbours, do not decide.
+        let middle = first + (after - first) / page / 2 * page;
+        if !pagemap::entry(&file, middle, page)?.is_present() {
+            visit(Range::between(first, after));
+        }
+    }
+    Ok(())
+}
+
+/// Regions per scan: 12 KiB of stack, and 154 MiB with every other page cold still takes only 39 calls.
+const REGIONS: usize = 512;
+/// Samples on older kernels: a read of 8 bytes each, about 15 microseconds in all.
+const SAMPLES: usize = 32;
+static HAS_SCAN: AtomicBool = AtomicBool::new(true);
