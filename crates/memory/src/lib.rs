@@ -9,6 +9,8 @@
 //!   [`cpus`] how many processors.
 //! - [`stream`] copies past the caches, [`host`] warms the machine's memory before a measurement,
 //!   [`map`] owns a private mapping.
+//! - [`memfd`] makes memory files, [`view`] maps pieces of them one after the other, [`volatile`] reaches
+//!   bytes that somebody else writes too.
 //!
 //! # What it does not do
 //!
@@ -27,12 +29,15 @@ pub mod fork;
 pub mod host;
 pub mod map;
 pub mod margin;
+pub mod memfd;
 pub mod prefault;
 pub mod range;
 pub mod residency;
 pub mod stream;
 pub mod threads;
+pub mod view;
 pub mod vma;
+pub mod volatile;
 
 pub use error::{Error, Result};
 pub use host::warm_host;

@@ -9,6 +9,8 @@
 //!
 //! - It takes no decision, keeps no state and hides no error code.
 
+pub mod dma_buf;
 pub mod madvise;
 pub mod pagemap;
 pub mod procmap;
+pub mod udmabuf;

@@ -1,0 +1,506 @@
+//! Views: pieces of memory files mapped one after the other, so that an interface that wants one pointer
+//! gets one.
+//!
+//! Two ways lead there. A *stitched* view maps each piece over a reserved range: it works without
+//! privileges, can be handed to anything that pins pages, and costs one kernel mapping per piece that has
+//! no neighbour in the file. A *udmabuf* view is one mapping of a dma-buf: cheaper to make, can be imported
+//! by a driver, takes 4 KiB pieces of huge pages, but cannot be pinned again (`VM_PFNMAP`) and needs
+//! brackets around accesses.
+//!
+//! The first piece may begin and the last may end inside a page; every inner border must lie on a page
+//! border of its file. Anything else is [`Error::Unaligned`], and the caller copies.
+
+#![expect(unsafe_code, reason = "mappings at fixed addresses")]
+
+use std::cell::Cell;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use towpath_sys::dma_buf::{self, Access};
+use towpath_sys::udmabuf;
+
+use crate::memfd::{PAGE, granularity};
+use crate::volatile::VolatileBytes;
+
+/// A run of bytes of a memory file.
+#[derive(Clone, Copy, Debug)]
+pub struct FilePiece<'a> {
+    /// The memory file.
+    pub file: BorrowedFd<'a>,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+/// Why there is no view.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is nothing to map.
+    #[error("the pieces hold no bytes")]
+    Empty,
+    /// A border inside the view does not lie on a page border of its file.
+    #[error("piece {piece} begins or ends inside a page of {granularity} bytes")]
+    Unaligned {
+        /// Which piece, from 0.
+        piece: usize,
+        /// The file's page size.
+        granularity: u64,
+    },
+    /// Offsets or lengths do not fit the address space.
+    #[error("piece {piece} does not fit the address space")]
+    TooLarge {
+        /// Which piece, from 0.
+        piece: usize,
+    },
+    /// The kernel refused: out of mappings, out of memory, past the file's end, no such device.
+    #[error("the kernel refused to {operation}")]
+    Refused {
+        /// What was tried.
+        operation: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+/// A contiguous mapping of pieces; unmapped when dropped.
+#[derive(Debug)]
+pub struct View {
+    start: NonNull<u8>,
+    mapped: usize,
+    skip: usize,
+    len: usize,
+    mappings: usize,
+    buffer: Option<OwnedFd>,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and is only reached through volatile bytes.
+unsafe impl Send for View {}
+// SAFETY: as above.
+unsafe impl Sync for View {}
+
+impl View {
+    /// Maps the pieces one after the other, shared and writable, with all pages present.
+    ///
+    /// Cost: one system call per piece and two more; about 3 us per piece and 1 us per page
+    /// (`research` constants; calibration measures them). Page tables of 8 bytes per page.
+    ///
+    /// # Errors
+    ///
+    /// Every variant of [`Error`]; nothing stays mapped.
+    pub fn stitch(pieces: &[FilePiece<'_>]) -> Result<Self, Error> {
+        let layout = Layout::of(pieces, Rule::Mapping)?;
+        let writable = ProtFlags::READ | ProtFlags::WRITE;
+        let mut view = Self::reserve(&layout)?;
+        let mut at = 0;
+        for (piece, index) in pieces.iter().zip(0..).filter(|(piece, _)| piece.len > 0) {
+            let (offset, len) = layout.span(piece, index)?;
+            // SAFETY: `Layout::of` summed the same spans, so `at + len` stays inside the reservation.
+            let target = unsafe { view.start.add(at) };
+            let flags = MapFlags::SHARED | MapFlags::FIXED;
+            // SAFETY: the target range belongs to our reservation, which nobody else uses yet.
+            unsafe {
+                mmap(
+                    target.as_ptr().cast(),
+                    len,
+                    writable,
+                    flags,
+                    piece.file,
+                    offset,
+                )
+            }
+            .map_err(refused("map a piece"))?;
+            at += len;
+            view.mappings += 1;
+        }
+        // SAFETY: the range was mapped just above; populating it changes no contents.
+        let populated = unsafe {
+            madvise(
+                view.start.as_ptr().cast(),
+                view.mapped,
+                Advice::LinuxPopulateWrite,
+            )
+        };
+        match populated {
+            // Kernels before 5.14 fault pages in at the first access instead.
+            Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(view),
+            Err(errno) => Err(refused("populate the view")(errno)),
+        }
+    }
+
+    /// Makes a dma-buf of the pieces through `device` (`/dev/udmabuf`) and maps it.
+    ///
+    /// Cost: two system calls, one pin per page; the first access faults.
+    ///
+    /// # Errors
+    ///
+    /// Every variant of [`Error`]; `EINVAL` in [`Error::Refused`] for more than 1024 pieces or 64 MiB
+    /// (the device's limits) and for files without `F_SEAL_SHRINK`.
+    pub fn udmabuf(device: BorrowedFd<'_>, pieces: &[FilePiece<'_>]) -> Result<Self, Error> {
+        let layout = Layout::of(pieces, Rule::Pages)?;
+        let mut items = Vec::with_capacity(pieces.len());
+        for (piece, index) in pieces.iter().zip(0..).filter(|(piece, _)| piece.len > 0) {
+            let (offset, len) = layout.span(piece, index)?;
+            items.push(udmabuf::Item::new(piece.file, offset, len as u64));
+        }
+        let buffer = udmabuf::create_list(device, &items).map_err(|source| Error::Refused {
+            operation: "create a udmabuf",
+            source,
+        })?;
+        let writable = ProtFlags::READ | ProtFlags::WRITE;
+        let no_hint = std::ptr::null_mut();
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe {
+            mmap(
+                no_hint,
+                layout.mapped,
+                writable,
+                MapFlags::SHARED,
+                &buffer,
+                0,
+            )
+        }
+        .map_err(refused("map a udmabuf"))?;
+        let start = NonNull::new(start.cast()).ok_or(Error::Empty)?;
+        Ok(Self {
+            start,
+            mapped: layout.mapped,
+            skip: layout.skip,
+            len: layout.len,
+            mappings: 1,
+            buffer: Some(buffer),
+        })
+    }
+
+    /// The pieces' bytes. Between [`begin`](Self::begin) and the drop of its answer for a udmabuf view.
+    #[must_use]
+    pub fn bytes(&self) -> VolatileBytes<'_> {
+        // SAFETY: `skip + len <= mapped` by `Layout::of`.
+        let start = unsafe { self.start.add(self.skip) };
+        // SAFETY: the range is mapped readable and writable until `self` is dropped, and no reference
+        // to it is ever made.
+        unsafe { VolatileBytes::new(start, self.len) }
+    }
+
+    /// The whole mapping: page-aligned at both ends, as drivers want it for an import.
+    #[must_use]
+    pub fn pages(&self) -> VolatileBytes<'_> {
+        // SAFETY: the whole range is mapped until `self` is dropped.
+        unsafe { VolatileBytes::new(self.start, self.mapped) }
+    }
+
+    /// Bytes between the start of [`pages`](Self::pages) and that of [`bytes`](Self::bytes).
+    #[must_use]
+    pub const fn skip(&self) -> usize {
+        self.skip
+    }
+
+    /// The dma-buf behind a udmabuf view.
+    #[must_use]
+    pub fn dma_buf(&self) -> Option<BorrowedFd<'_>> {
+        self.buffer.as_ref().map(|buffer| buffer.as_fd())
+    }
+
+    /// Kernel mappings made, an upper bound of those used: the kernel merges neighbours.
+    #[must_use]
+    pub const fn mappings(&self) -> usize {
+        self.mappings
+    }
+
+    /// Begins an access by the processor; the answer ends it when dropped, on every path.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, for a udmabuf view. A stitched view needs no bracket and never fails.
+    pub fn begin(&self, access: Access) -> io::Result<Accessing<'_>> {
+        if let Some(buffer) = self.dma_buf() {
+            dma_buf::sync_start(buffer, access)?;
+        }
+        Ok(Accessing { view: self, access })
+    }
+
+    fn reserve(layout: &Layout) -> Result<Self, Error> {
+        let no_hint = std::ptr::null_mut();
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start =
+            unsafe { mmap_anonymous(no_hint, layout.reserved(), ProtFlags::empty(), flags) }
+                .map_err(refused("reserve addresses"))?;
+        let aligned = layout.align(start.addr()) - start.addr();
+        trim(start.cast(), layout.reserved(), aligned, layout.mapped);
+        // SAFETY: `reserved()` leaves room for the alignment, so the result lies in the reservation.
+        let start = unsafe { start.cast::<u8>().add(aligned) };
+        let start = NonNull::new(start).ok_or(Error::Empty)?;
+        Ok(Self {
+            start,
+            mapped: layout.mapped,
+            skip: layout.skip,
+            len: layout.len,
+            mappings: 0,
+            buffer: None,
+        })
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        // SAFETY: the range is ours; `bytes` and `pages` borrow `self`, so nobody uses it any more.
+        let _unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.mapped) };
+    }
+}
+
+/// An access by the processor in progress.
+#[derive(Debug)]
+#[must_use = "the access ends when this is dropped"]
+pub struct Accessing<'a> {
+    view: &'a View,
+    access: Access,
+}
+
+impl Accessing<'_> {
+    /// The view's bytes.
+    #[must_use]
+    pub fn bytes(&self) -> VolatileBytes<'_> {
+        self.view.bytes()
+    }
+}
+
+impl Drop for Accessing<'_> {
+    fn drop(&mut self) {
+        if let Some(buffer) = self.view.dma_buf() {
+            let _nothing_to_do = dma_buf::sync_end(buffer, self.access);
+        }
+    }
+}
+
+/// Whether every inner border of `pieces` lies on a page border, so that a stitched view can be made.
+///
+/// # Errors
+///
+/// [`Error::Empty`], [`Error::Unaligned`], [`Error::TooLarge`], or the kernel's for a closed descriptor.
+pub fn check(pieces: &[FilePiece<'_>]) -> Result<(), Error> {
+    Layout::of(pieces, Rule::Mapping).map(|_layout| ())
+}
+
+/// Which borders a mechanism needs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Rule {
+    /// Borders of the file's own pages: `mmap` of a huge file refuses anything smaller.
+    Mapping,
+    /// Borders of 4 KiB pages: udmabuf takes these even of huge files.
+    Pages,
+}
+
+#[derive(Debug)]
+struct Layout {
+    rule: Rule,
+    granularity: u64,
+    mapped: usize,
+    skip: usize,
+    len: usize,
+    /// The file looked at last and its page size: a backing has one file as a rule.
+    looked_at: Cell<Option<(RawFd, u64)>>,
+}
+
+impl Layout {
+    fn of(pieces: &[FilePiece<'_>], rule: Rule) -> Result<Self, Error> {
+        let full = |piece: &FilePiece<'_>| piece.len > 0;
+        let first = pieces.iter().position(full).ok_or(Error::Empty)?;
+        let last = pieces.iter().rposition(full).ok_or(Error::Empty)?;
+        let mut layout = Self {
+            rule,
+            granularity: PAGE,
+            mapped: 0,
+            skip: 0,
+            len: 0,
+            looked_at: Cell::new(None),
+        };
+        for (piece, index) in pieces.iter().zip(0..).filter(|(piece, _)| full(piece)) {
+            let too_large = || Error::TooLarge { piece: index };
+            let unit = layout.unit(piece)?;
+            layout.granularity = layout.granularity.max(unit);
+            let (offset, mapped) = layout.span(piece, index)?;
+            let skip = usize::try_from(piece.offset - offset).map_err(|_too_large| too_large())?;
+            let len = usize::try_from(piece.len).map_err(|_too_large| too_large())?;
+            let starts_inside = skip != 0 && index != first;
+            let ends_inside = skip + len != mapped && index != last;
+            if starts_inside || ends_inside {
+                return Err(Error::Unaligned {
+                    piece: index,
+                    granularity: unit,
+                });
+            }
+            if index == first {
+                layout.skip = skip;
+            }
+            layout.mapped = layout.mapped.checked_add(mapped).ok_or_else(too_large)?;
+            layout.len = layout.len.checked_add(len).ok_or_else(too_large)?;
+        }
+        Ok(layout)
+    }
+
+    fn unit(&self, piece: &FilePiece<'_>) -> Result<u64, Error> {
+        if self.rule == Rule::Pages {
+            return Ok(PAGE);
+        }
+        let number = piece.file.as_raw_fd();
+        if let Some((_, unit)) = self.looked_at.get().filter(|(seen, _)| *seen == number) {
+            return Ok(unit);
+        }
+        let unit = granularity(piece.file).map_err(|source| Error::Refused {
+            operation: "look at a piece's file",
+            source,
+        })?;
+        self.looked_at.set(Some((number, unit)));
+        Ok(unit)
+    }
+
+    /// The piece's offset and length, widened to whole pages.
+    fn span(&self, piece: &FilePiece<'_>, index: usize) -> Result<(u64, usize), Error> {
+        let too_large = || Error::TooLarge { piece: index };
+        let unit = self.unit(piece)?;
+        let end = piece.offset.checked_add(piece.len).ok_or_else(too_large)?;
+        let start = piece.offset / unit * unit;
+        let end = end.checked_next_multiple_of(unit).ok_or_else(too_large)?;
+        let len = usize::try_from(end - start).map_err(|_too_large| too_large())?;
+        // Addresses end at 2^47; larger sums cannot be mapped anyway.
+        if len > isize::MAX.cast_unsigned() {
+            return Err(too_large());
+        }
+        Ok((start, len))
+    }
+
+    fn reserved(&self) -> usize {
+        let slack = usize::try_from(self.granularity - PAGE).unwrap_or(0);
+        self.mapped.saturating_add(slack)
+    }
+
+    fn align(&self, address: usize) -> usize {
+        let unit = usize::try_from(self.granularity).unwrap_or(1);
+        address.next_multiple_of(unit)
+    }
+}
+
+/// Gives back what a reservation has before and after the part that is used.
+fn trim(start: *mut u8, reserved: usize, before: usize, used: usize) {
+    let after = reserved - before - used;
+    if before > 0 {
+        // SAFETY: the first `before` bytes are ours and unused.
+        let _unmapped = unsafe { munmap(start.cast(), before) };
+    }
+    if after > 0 {
+        let end = start.wrapping_add(before + used);
+        // SAFETY: the last `after` bytes are ours and unused.
+        let _unmapped = unsafe { munmap(end.cast(), after) };
+    }
+}
+
+fn refused(operation: &'static str) -> impl FnOnce(rustix::io::Errno) -> Error {
+    move |errno| Error::Refused {
+        operation,
+        source: errno.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memfd::Memfd;
+
+    fn piece(file: &Memfd, offset: u64, len: u64) -> FilePiece<'_> {
+        FilePiece {
+            file: file.as_fd(),
+            offset,
+            len,
+        }
+    }
+
+    #[test]
+    fn a_stitched_view_shows_the_pieces_in_order_and_shares_writes() {
+        let file = Memfd::new("test", 8 * PAGE).unwrap();
+        let whole = View::stitch(&[piece(&file, 0, 8 * PAGE)]).unwrap();
+        for page in 0..8_u8 {
+            let at = usize::from(page) * 4096;
+            whole.bytes().get(at, 4096).unwrap().fill(page);
+        }
+        let pieces = [
+            piece(&file, 5 * PAGE, PAGE),
+            piece(&file, 2 * PAGE, 2 * PAGE),
+            piece(&file, 0, PAGE),
+        ];
+        let view = View::stitch(&pieces).unwrap();
+        let seen = view.bytes().to_vec();
+        let firsts: Vec<u8> = seen.chunks(4096).map(|page| page[0]).collect();
+        assert_eq!(firsts, [5, 2, 3, 0]);
+        view.bytes().get(0, 1).unwrap().fill(99);
+        assert_eq!(whole.bytes().to_vec()[5 * 4096], 99, "shared");
+    }
+
+    #[test]
+    fn a_view_may_begin_and_end_inside_a_page() {
+        let file = Memfd::new("test", 4 * PAGE).unwrap();
+        let whole = View::stitch(&[piece(&file, 0, 4 * PAGE)]).unwrap();
+        let pattern: Vec<u8> = (0..4 * 4096_u32).map(|i| (i % 251) as u8).collect();
+        whole.bytes().copy_from(&pattern);
+        let pieces = [piece(&file, 4000, 96), piece(&file, 2 * PAGE, 100)];
+        let view = View::stitch(&pieces).unwrap();
+        assert_eq!(view.skip(), 4000);
+        let mut expected = pattern[4000..4096].to_vec();
+        expected.extend_from_slice(&pattern[8192..8292]);
+        assert_eq!(view.bytes().to_vec(), expected);
+    }
+
+    #[test]
+    fn an_inner_border_inside_a_page_is_refused() {
+        let file = Memfd::new("test", 4 * PAGE).unwrap();
+        let pieces = [piece(&file, 0, 100), piece(&file, PAGE, PAGE)];
+        let error = View::stitch(&pieces).unwrap_err();
+        assert!(
+            matches!(error, Error::Unaligned { piece: 0, .. }),
+            "{error}"
+        );
+        let pieces = [piece(&file, 0, PAGE), piece(&file, 5000, 10)];
+        let error = View::stitch(&pieces).unwrap_err();
+        assert!(
+            matches!(error, Error::Unaligned { piece: 1, .. }),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn nonsense_is_an_error_and_not_a_mapping() {
+        let file = Memfd::new("test", PAGE).unwrap();
+        assert!(matches!(View::stitch(&[]), Err(Error::Empty)));
+        assert!(matches!(
+            View::stitch(&[piece(&file, 0, 0)]),
+            Err(Error::Empty)
+        ));
+        for (offset, len) in [(u64::MAX - 5, 10), (0, u64::MAX), (PAGE, u64::MAX - PAGE)] {
+            let answer = View::stitch(&[piece(&file, offset, len)]);
+            assert!(
+                matches!(answer, Err(Error::TooLarge { .. })),
+                "{offset} {len}"
+            );
+        }
+        let past_the_end = View::stitch(&[piece(&file, 4 * PAGE, PAGE)]);
+        assert!(
+            matches!(past_the_end, Err(Error::Refused { .. })),
+            "populate would be SIGBUS"
+        );
+    }
+
+    #[test]
+    fn a_zero_length_piece_changes_nothing() {
+        let file = Memfd::new("test", 4 * PAGE).unwrap();
+        let pieces = [
+            piece(&file, 17, 0),
+            piece(&file, PAGE, PAGE),
+            piece(&file, 3, 0),
+            piece(&file, 0, PAGE),
+        ];
+        assert_eq!(View::stitch(&pieces).unwrap().bytes().len(), 8192);
+    }
+}

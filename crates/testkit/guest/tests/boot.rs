@@ -1,0 +1,78 @@
+//! The guest boots, runs a program and brings its results back.
+
+use std::time::Duration;
+
+use towpath_guest::{Error, Kernel, Machine, static_program};
+use towpath_needs::{Need, can_run};
+
+/// What the research saw in the same kernel; a change there must be looked at.
+#[test]
+fn udmabuf_answers_as_the_library_expects() {
+    if !can_run(&[Need::Qemu]) {
+        return;
+    }
+    let program = static_program("towpath-guest-tests", "guest-udmabuf").unwrap();
+    let report = Machine::new(Kernel::V6_12)
+        .program(program)
+        .huge_pages(4)
+        .run()
+        .unwrap();
+    assert!(report.is_success(), "{}\n{}", report.output, report.console);
+    assert_eq!(
+        report.output.matches("ok ").count(),
+        16,
+        "{}",
+        report.output
+    );
+    assert!(
+        !report.console.contains("towpath-guest-init:"),
+        "{}",
+        report.console
+    );
+    println!(
+        "{} booted {:?} wall {:?}\n{}",
+        report.release, report.booted, report.wall, report.output
+    );
+}
+
+#[test]
+fn an_older_kernel_has_no_udmabuf_and_says_so() {
+    if !can_run(&[Need::Qemu]) {
+        return;
+    }
+    let program = static_program("towpath-guest-tests", "guest-udmabuf").unwrap();
+    let report = Machine::new(Kernel::V6_1)
+        .program(program)
+        .args(["create"])
+        .run()
+        .unwrap();
+    assert_eq!(
+        report.exit,
+        Some(1),
+        "{}\n{}",
+        report.output,
+        report.console
+    );
+    assert!(
+        report.output.contains("FAILED create open /dev/udmabuf"),
+        "{}",
+        report.output
+    );
+    assert!(report.release.starts_with("6.1."), "{}", report.release);
+    assert!(
+        !report.console.contains("towpath-guest-init:"),
+        "{}",
+        report.console
+    );
+}
+
+#[test]
+fn a_guest_that_does_not_end_is_killed() {
+    if !can_run(&[Need::Qemu]) {
+        return;
+    }
+    let answer = Machine::new(Kernel::V6_12)
+        .timeout(Duration::from_millis(300))
+        .run();
+    assert!(matches!(answer, Err(Error::Timeout { .. })));
+}
