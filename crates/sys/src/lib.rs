@@ -14,3 +14,4 @@ pub mod madvise;
 pub mod pagemap;
 pub mod procmap;
 pub mod udmabuf;
+pub mod vulkan;
