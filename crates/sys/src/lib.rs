@@ -10,6 +10,7 @@
 //! - It takes no decision, keeps no state and hides no error code.
 
 pub mod dma_buf;
+pub mod drm;
 pub mod madvise;
 pub mod pagemap;
 pub mod procmap;
