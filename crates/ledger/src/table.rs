@@ -84,12 +84,16 @@ mod tests {
         }
     }
 
-    /// Runs `hashes` in a thread each on two places and gives the answers, in every interleaving.
+    /// Runs `hashes` in a thread each on two places and gives the answers, in the interleavings of the bound below.
     fn model(hashes: [u64; 3], check: impl Fn([Place; 3]) + Sync + Send + 'static) {
         use loom::sync::Arc;
         use loom::sync::atomic::AtomicU64;
         let check = std::sync::Arc::new(check);
-        loom::model(move || {
+        let mut model = loom::model::Builder::new();
+        // All interleavings of three threads take a minute; two switches at unwilling places show
+        // every order of two claims.
+        model.preemption_bound = Some(2);
+        model.check(move || {
             let words = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
             let threads = hashes.map(|hash| {
                 let words = Arc::clone(&words);
