@@ -4,6 +4,9 @@
 //!
 //! - [`Store`]: entries of kind, key and payload in append-only segments of one folder per
 //!   [`Identity`]; many processes write at once, each to a segment of its own. See `docs/store.md`.
+//! - [`safety`]: what is checked before a driver sees a stored byte.
+//! - [`policy`]: which create calls of a program may be served from the store.
+//! - `vulkan`: base cache and session overlay of one device, with ash.
 //!
 //! # What it does not do
 //!
@@ -48,8 +51,12 @@ mod bytes;
 mod error;
 mod format;
 pub mod identity;
+pub mod policy;
+pub mod safety;
 pub mod storage;
 mod store;
+#[cfg(feature = "vulkan")]
+pub mod vulkan;
 
 pub use error::{Error, Operation, Result};
 pub use format::{ContentId, Kind, VERSION};

@@ -1,7 +1,7 @@
 //! The power is cut after every operation of every scenario, every byte is cut and every bit flipped.
 //!
 //! What must hold: no acknowledged entry is lost, no byte is handed out that was not appended.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 

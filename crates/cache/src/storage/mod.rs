@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 pub use folder::{Folder, IoCounts};
 pub use kernel::{block_signals, idle_io_class};
+pub(crate) use map::Page;
 pub use pace::{Pace, Pacer, Pressure};
 
 /// Bytes of a file, mapped or copied. Cheap to clone.
