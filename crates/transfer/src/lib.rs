@@ -4,6 +4,7 @@
 //!
 //! - [`readback`] turns the arguments of a read into its exact host footprint, decides by the rule
 //!   table of `docs/readback.md` whether the destination's pages should be brought in first, and does it.
+//! - [`textures`] moves textures and buffers between a guest's scattered memory and a device.
 //!
 //! # What a layer does
 //!
@@ -27,3 +28,4 @@
 //! - Small and warm calls allocate nothing and take no lock.
 
 pub mod readback;
+pub mod textures;
