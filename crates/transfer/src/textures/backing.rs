@@ -421,9 +421,18 @@ mod tests {
     #[test]
     fn hostile_lists_are_errors() {
         let ram = ram(1);
-        for (address, len) in [(4096, 1), (0, 4097), (u64::MAX, 1), (u64::MAX, u64::MAX), (5, u64::MAX)] {
+        for (address, len) in [
+            (4096, 1),
+            (0, 4097),
+            (u64::MAX, 1),
+            (u64::MAX, u64::MAX),
+            (5, u64::MAX),
+        ] {
             let answer = Backing::attach(&ram, &entries(&[(address, len)]));
-            assert!(matches!(answer, Err(Error::NotGuestMemory { .. })), "{address} {len}");
+            assert!(
+                matches!(answer, Err(Error::NotGuestMemory { .. })),
+                "{address} {len}"
+            );
         }
         let many = vec![Entry { address: 0, len: 1 }; ENTRIES_MAX + 1];
         let answer = Backing::attach(&ram, &many);

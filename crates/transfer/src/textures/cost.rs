@@ -114,7 +114,8 @@ impl Model {
     /// What a view would save for one transfer: nothing where the runs are large.
     #[must_use]
     pub fn saving(&self, job: Job, kind: Kind) -> Nanos {
-        self.copy(job).saturating_sub(self.copy_from_view(job, kind))
+        self.copy(job)
+            .saturating_sub(self.copy_from_view(job, kind))
     }
 
     fn stream(&self, bytes: u64) -> f64 {
@@ -203,7 +204,10 @@ mod tests {
         }
         assert_eq!(rent.uses, 3, "the fourth would miss more than the price");
         assert!(rent.missed < price);
-        assert!(!Rent::default().is_due(Nanos::ZERO, Nanos::ZERO), "nothing to save");
+        assert!(
+            !Rent::default().is_due(Nanos::ZERO, Nanos::ZERO),
+            "nothing to save"
+        );
     }
 
     #[test]
@@ -213,6 +217,9 @@ mod tests {
             uses: 11,
         };
         let text = explain(64, 64 * 4096, &rent, Nanos(1_200_000), true);
-        assert_eq!(text, "64 runs of 4 KiB, used 11 times, missed 1.234 of 1.200 ms: view");
+        assert_eq!(
+            text,
+            "64 runs of 4 KiB, used 11 times, missed 1.234 of 1.200 ms: view"
+        );
     }
 }

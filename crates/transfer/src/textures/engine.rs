@@ -230,9 +230,7 @@ impl<B: Backend> Transfers<B> {
         let force = self.policy == Policy::Always;
         let found = self.views.find(backing, range, job, &self.model, force);
         let used = match found {
-            Ok(usable) => {
-                use_view(&mut self.backend, image, plan, usable, stores)
-            }
+            Ok(usable) => use_view(&mut self.backend, image, plan, usable, stores),
             Err(why) => {
                 self.forget_dropped();
                 return Ok(Err(Some(why)));

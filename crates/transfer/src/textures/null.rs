@@ -22,7 +22,9 @@ impl NullImage {
     /// The bytes of a level, rows without gaps.
     #[must_use]
     pub fn level(&self, level: u32) -> Option<&[u8]> {
-        self.levels.get(usize::try_from(level).ok()?).map(Vec::as_slice)
+        self.levels
+            .get(usize::try_from(level).ok()?)
+            .map(Vec::as_slice)
     }
 
     fn bytes(&mut self, level: u32) -> Option<VolatileBytes<'_>> {

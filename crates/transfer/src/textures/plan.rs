@@ -236,12 +236,12 @@ impl Plan {
         } else {
             self.guest.stride
         };
-        if block == 0 || stride == 0 || stride % block != 0 {
+        if block == 0 || stride == 0 || !stride.is_multiple_of(block) {
             return None;
         }
         let rows = if self.guest.layers <= 1 {
             self.guest.rows
-        } else if self.guest.layer_stride % stride == 0 {
+        } else if self.guest.layer_stride.is_multiple_of(stride) {
             self.guest.layer_stride / stride
         } else {
             return None;
@@ -278,13 +278,10 @@ struct Blocks {
 impl Blocks {
     fn of(texture: &Texture, request: &Request) -> Result<Self> {
         let no = |reason| Error::Request { reason };
-        let extent = texture
-            .extent(request.level)
-            .ok_or(no("no such level"))?;
+        let extent = texture.extent(request.level).ok_or(no("no such level"))?;
         let region = &request.region;
-        let inside = |from: u32, len: u32, side: u32| {
-            from.checked_add(len).is_some_and(|end| end <= side)
-        };
+        let inside =
+            |from: u32, len: u32, side: u32| from.checked_add(len).is_some_and(|end| end <= side);
         if !inside(region.x, region.width, extent.width)
             || !inside(region.y, region.height, extent.height)
             || !inside(region.z, region.depth, extent.layers)
@@ -297,7 +294,12 @@ impl Blocks {
             from.is_multiple_of(block) && (len.is_multiple_of(block) || from + len == side)
         };
         if !whole(region.x, region.width, format.block_width(), extent.width)
-            || !whole(region.y, region.height, format.block_height(), extent.height)
+            || !whole(
+                region.y,
+                region.height,
+                format.block_height(),
+                extent.height,
+            )
         {
             return Err(no("a box that cuts blocks"));
         }
@@ -361,4 +363,3 @@ impl Request {
         }
     }
 }
-

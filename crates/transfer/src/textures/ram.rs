@@ -135,7 +135,8 @@ mod tests {
     #[test]
     fn an_entry_across_two_regions_is_split() {
         let ranges = [(GuestAddress(0), 0x2000), (GuestAddress(0x2000), 0x2000)];
-        let memory: Arc<dyn Memory> = Arc::new(GuestMemoryMmap::<()>::from_ranges(&ranges).unwrap());
+        let memory: Arc<dyn Memory> =
+            Arc::new(GuestMemoryMmap::<()>::from_ranges(&ranges).unwrap());
         let entry = Entry {
             address: 0x1000,
             len: 0x2000,
@@ -143,7 +144,10 @@ mod tests {
         let backing = Backing::attach(&memory, &[entry]).unwrap();
         assert_eq!(backing.len(), 0x2000);
         assert_eq!(backing.entries(), 1);
-        assert!(matches!(backing.runs().len(), 1 | 2), "two unless the maps happen to touch");
+        assert!(
+            matches!(backing.runs().len(), 1 | 2),
+            "two unless the maps happen to touch"
+        );
         let past = Entry {
             address: 0x3000,
             len: 0x1001,

@@ -27,6 +27,7 @@ pub enum Dimension {
 }
 
 /// How texels are stored: in blocks of this size.
+#[expect(clippy::struct_field_names, reason = "block width is the term")]
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Format {
     block_width: u32,
@@ -248,7 +249,10 @@ mod tests {
         assert_eq!(sides(1), Some((8, 1)));
         assert_eq!(sides(4), Some((1, 1)));
         assert_eq!(sides(5), None);
-        let too_many = Texture { levels: 6, ..texture };
+        let too_many = Texture {
+            levels: 6,
+            ..texture
+        };
         assert!(too_many.check().is_err());
     }
 
@@ -265,12 +269,26 @@ mod tests {
         for bad in [
             Texture { width: 0, ..good },
             Texture { layers: 2, ..good },
-            Texture { dimension: Dimension::Cube, layers: 5, ..good },
-            Texture { dimension: Dimension::CubeArray, layers: 7, ..good },
-            Texture { dimension: Dimension::Buffer, ..good },
+            Texture {
+                dimension: Dimension::Cube,
+                layers: 5,
+                ..good
+            },
+            Texture {
+                dimension: Dimension::CubeArray,
+                layers: 7,
+                ..good
+            },
+            Texture {
+                dimension: Dimension::Buffer,
+                ..good
+            },
             Texture { samples: 0, ..good },
             Texture { levels: 0, ..good },
-            Texture { levels: u32::MAX, ..good },
+            Texture {
+                levels: u32::MAX,
+                ..good
+            },
         ] {
             assert!(bad.check().is_err(), "{bad:?}");
         }

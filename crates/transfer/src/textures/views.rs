@@ -323,7 +323,11 @@ impl Views {
             return Err(Why::Refused);
         };
         slot.used = tick;
-        if slot.held.as_ref().is_some_and(|held| held.window.covers(window)) {
+        if slot
+            .held
+            .as_ref()
+            .is_some_and(|held| held.window.covers(window))
+        {
             return Ok(index);
         }
         if let Some(why) = slot.failed {
@@ -419,10 +423,13 @@ impl Views {
         if runs > self.budget.mappings || bytes > self.budget.bytes {
             return Err(Why::Budget);
         }
-        while self.mappings + runs > self.budget.mappings
-            || self.bytes + bytes > self.budget.bytes
+        while self.mappings + runs > self.budget.mappings || self.bytes + bytes > self.budget.bytes
         {
-            let held = self.slots.iter().enumerate().filter(|(_, s)| s.held.is_some());
+            let held = self
+                .slots
+                .iter()
+                .enumerate()
+                .filter(|(_, s)| s.held.is_some());
             let oldest = held.min_by_key(|(_, slot)| slot.used).map(|(at, _)| at);
             self.drop_view(oldest.ok_or(Why::Budget)?);
         }
@@ -473,7 +480,11 @@ fn file_pieces(backing: &Backing, window: Window) -> Result<Vec<FilePiece<'_>>, 
             len: part.bytes.len() as u64,
         });
     });
-    if fits && in_files { Ok(pieces) } else { Err(Why::NoFile) }
+    if fits && in_files {
+        Ok(pieces)
+    } else {
+        Err(Why::NoFile)
+    }
 }
 
 #[expect(unsafe_code, reason = "a descriptor that the backing keeps open")]
