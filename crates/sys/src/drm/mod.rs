@@ -372,6 +372,38 @@ layouts! {
     }
 }
 
+/// The bytes of a struct, to copy from and to a caller.
+pub fn bytes_mut<T: Layout>(value: &mut T) -> &mut [u8] {
+    let length = size_of::<T>();
+    // SAFETY: `Layout` promises no padding and that any bytes are a value; the borrow is passed on.
+    #[expect(unsafe_code, reason = "see the safety comment")]
+    unsafe {
+        std::slice::from_raw_parts_mut(std::ptr::from_mut(value).cast(), length)
+    }
+}
+
+impl SyncFenceInfo {
+    /// The bytes as the kernel writes them.
+    #[must_use]
+    #[expect(
+        clippy::host_endian_bytes,
+        reason = "integers of this machine's memory"
+    )]
+    pub fn to_bytes(&self) -> [u8; 80] {
+        let mut bytes = [0; 80];
+        let (names, numbers) = bytes.split_at_mut(64);
+        let (obj_name, driver_name) = names.split_at_mut(32);
+        obj_name.copy_from_slice(&self.obj_name);
+        driver_name.copy_from_slice(&self.driver_name);
+        let (status, rest) = numbers.split_at_mut(4);
+        let (flags, timestamp) = rest.split_at_mut(4);
+        status.copy_from_slice(&self.status.to_ne_bytes());
+        flags.copy_from_slice(&self.flags.to_ne_bytes());
+        timestamp.copy_from_slice(&self.timestamp_ns.to_ne_bytes());
+        bytes
+    }
+}
+
 /// `struct sync_fence_info`: one element of the array at [`SyncFileInfo::sync_fence_info`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
