@@ -28,8 +28,23 @@ pub fn copy(source: &[u8], destination: &mut [u8]) {
 ///
 /// `source` is valid for reading `len` bytes, `destination` for writing `len`, and they do not overlap.
 pub unsafe fn copy_raw(source: *const u8, destination: *mut u8, len: usize) {
-    #[cfg(target_arch = "x86_64")]
     if len >= STREAM_BYTES_MIN {
+        // SAFETY: the caller's promise.
+        unsafe { stream_raw(source, destination, len) };
+        return;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::ptr::copy_nonoverlapping(source, destination, len) };
+}
+
+/// As [`copy_raw`], with streaming stores at any length: for one piece of a large copy.
+///
+/// # Safety
+///
+/// As [`copy_raw`].
+pub unsafe fn stream_raw(source: *const u8, destination: *mut u8, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
         let head = destination.align_offset(LINE_BYTES).min(len);
         // SAFETY: `head <= len`, within the caller's promise.
         unsafe { std::ptr::copy_nonoverlapping(source, destination, head) };
@@ -41,10 +56,12 @@ pub unsafe fn copy_raw(source: *const u8, destination: *mut u8, len: usize) {
         let (from, to) = (source.wrapping_add(done), destination.wrapping_add(done));
         // SAFETY: `len - done` bytes are left of the caller's range.
         unsafe { std::ptr::copy_nonoverlapping(from, to, len - done) };
-        return;
     }
+    #[cfg(not(target_arch = "x86_64"))]
     // SAFETY: the caller's promise.
-    unsafe { std::ptr::copy_nonoverlapping(source, destination, len) };
+    unsafe {
+        std::ptr::copy_nonoverlapping(source, destination, len);
+    }
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -10,6 +10,8 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+use crate::stream::stream_raw;
+
 /// A run of shared bytes, borrowed from whoever keeps the mapping alive.
 #[derive(Clone, Copy, Debug)]
 pub struct VolatileBytes<'a> {
@@ -119,6 +121,18 @@ impl<'a> VolatileBytes<'a> {
         let count = self.len.min(target.len);
         // SAFETY: both runs hold `count` bytes; `copy` allows overlap.
         unsafe { std::ptr::copy(self.start.as_ptr(), target.start.as_ptr(), count) };
+        count
+    }
+
+    /// As [`copy_into`](Self::copy_into), storing past the caches; the two may not overlap.
+    pub fn stream_into(&self, target: &VolatileBytes<'_>) -> usize {
+        let count = self.len.min(target.len);
+        let apart = self.start.addr().get().abs_diff(target.start.addr().get());
+        if apart < count {
+            return self.copy_into(target);
+        }
+        // SAFETY: both runs hold `count` bytes and, as just checked, do not overlap.
+        unsafe { stream_raw(self.start.as_ptr(), target.start.as_ptr(), count) };
         count
     }
 

@@ -1,7 +1,6 @@
 //! What a fork does to warmth. Alone in its program: a fork changes what all later calls know.
 
 #![expect(unsafe_code, reason = "tests fork")]
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use towpath_memory::residency::{Residency, Why, cold_bytes};
 use towpath_memory::{Huge, Mapping, Prefault, faults, fork, page_size, prefault};

@@ -1,1 +1,25 @@
 //! Measurements and ledgers as text and data.
+//!
+//! # What this crate does
+//!
+//! - Holds the format of a result file ([`ResultFile`], `towpath.ab/1`): every raw run, so that it can be judged again.
+//! - Judges a result file ([`judging`]) and joins files measured as blocks ([`merge`]).
+//! - Shows it: [`terminal`].
+//!
+//! # What it does not do
+//!
+//! - It prints nothing and chooses no file: renderers return text, `cli` puts it somewhere.
+//! - It makes no claim of its own: verdicts come from `towpath-measure`.
+
+#![forbid(unsafe_code)]
+
+pub mod judging;
+pub mod machine;
+pub mod merge;
+pub mod numbers;
+pub mod result;
+pub mod sentence;
+pub mod terminal;
+
+pub use machine::Machine;
+pub use result::{Metric, Reading, ResultFile, Run, RunOutcome};

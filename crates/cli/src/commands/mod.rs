@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod about;
+mod doctor;
 
 /// Finds, fixes and proves the host-side cost of GPU work.
 #[derive(Debug, Parser)]
@@ -17,12 +18,14 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     About(about::Args),
+    Doctor(doctor::Args),
 }
 
 /// Parses the command line, runs the command and prints what went wrong, cause by cause.
 pub(crate) fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::About(args) => about::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
     };
     outcome.unwrap_or_else(|error| {
         #[expect(clippy::print_stderr, reason = "the program's own error line")]

@@ -1,0 +1,80 @@
+//! Settings, ledger and rules of this process.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::sync::OnceLock;
+
+use towpath_ledger::{Counter, Writer};
+use towpath_settings::{Fix, Fixes, Settings};
+use towpath_transfer::readback::Rules;
+
+/// Everything that is read once.
+#[derive(Debug)]
+pub(crate) struct State {
+    ledger: Option<Writer>,
+    fixes: Fixes,
+    /// The numbers by which a read is prefaulted.
+    pub(crate) rules: Rules,
+}
+
+static STATE: OnceLock<State> = OnceLock::new();
+
+/// The state, made at the first call, which the loader's initialisation makes.
+pub(crate) fn get() -> &'static State {
+    STATE.get_or_init(State::from_environment)
+}
+
+impl State {
+    fn from_environment() -> Self {
+        let (settings, problems) = Settings::from_environment();
+        crate::environment::restore(settings.opencl_layers_whole.as_deref());
+        for problem in problems {
+            log(&settings, &problem.to_string());
+        }
+        let ledger = settings.ledger.as_deref().and_then(|folder| {
+            let made = Writer::create(folder, "opencl-layer", settings.fix);
+            made.inspect_err(|error| log(&settings, &error.to_string()))
+                .ok()
+        });
+        towpath_memory::fork::install();
+        Self {
+            ledger,
+            fixes: settings.fix,
+            rules: Rules::default(),
+        }
+    }
+
+    /// The fixes in force now.
+    #[inline]
+    pub(crate) fn fixes(&self) -> Fixes {
+        self.ledger.as_ref().map_or(self.fixes, Writer::fixes)
+    }
+
+    /// The ledger, if one is kept.
+    #[inline]
+    pub(crate) fn ledger(&self) -> Option<&Writer> {
+        self.ledger.as_ref()
+    }
+
+    /// Whether this layer has anything to do in this process.
+    pub(crate) fn is_needed(&self) -> bool {
+        let transfers = [Fix::Readback, Fix::Upload];
+        self.ledger.is_some() || transfers.iter().any(|fix| self.fixes.mode(*fix).is_on())
+    }
+
+    /// Notes a caught panic.
+    pub(crate) fn panicked(&self) {
+        if let Some(ledger) = &self.ledger {
+            ledger.count(Counter::PanicsCaught, 1);
+        }
+    }
+}
+
+/// Adds a line to the log file, if there is one.
+fn log(settings: &Settings, text: &str) {
+    let Some(path) = &settings.log else { return };
+    if let Ok(mut file) = OpenOptions::new().append(true).create(true).open(path) {
+        // A log that cannot be written costs its lines, nothing else.
+        let _lost = writeln!(file, "towpath-opencl-layer: {text}");
+    }
+}

@@ -1,0 +1,159 @@
+//! Joining results that were measured as blocks: on another day, before and after a reboot.
+
+use crate::result::{Error, Pairing, ResultFile, Stop};
+
+/// Joins blocks of one experiment and judges them together.
+///
+/// Pairs stay within their block, so that what differs between blocks (a reboot, another kernel) cannot pass for a
+/// difference of the arms. What differs is noted.
+///
+/// # Errors
+///
+/// [`Error::Merge`] if the blocks are not of one experiment: other command, arms, metrics, pairing or stop rule.
+pub fn merge(files: Vec<ResultFile>) -> Result<Option<ResultFile>, Error> {
+    let mut files = files.into_iter();
+    let Some(mut whole) = files.next() else {
+        return Ok(None);
+    };
+    let mut blocks = 1 + last_block(&whole);
+    let mut joined = false;
+    for (index, file) in files.enumerate() {
+        check(&whole, &file, index + 2)?;
+        joined = true;
+        let number = index + 2;
+        whole.notes.extend(differences(&whole, &file, number));
+        whole.notes.extend(
+            file.notes
+                .iter()
+                .map(|note| format!("block {number}: {note}")),
+        );
+        let next = blocks + 1 + last_block(&file);
+        for mut run in file.runs {
+            run.block += blocks;
+            whole.runs.push(run);
+        }
+        blocks = next;
+    }
+    if joined {
+        if let Stop::UntilProven { .. } = whole.design.stop {
+            whole.notes.push(
+                "blocks that each stopped when proven were joined: the e-process stays valid"
+                    .to_owned(),
+            );
+        } else {
+            whole.design.stop = Stop::Given;
+        }
+        whole.notes.insert(
+            0,
+            format!("{blocks} blocks were joined; pairs lie within blocks"),
+        );
+    }
+    Ok(Some(whole))
+}
+
+fn last_block(file: &ResultFile) -> usize {
+    file.runs.iter().map(|run| run.block).max().unwrap_or(0)
+}
+
+fn check(first: &ResultFile, other: &ResultFile, block: usize) -> Result<(), Error> {
+    let names = |file: &ResultFile| -> Vec<(String, String)> {
+        file.metrics
+            .iter()
+            .map(|metric| (metric.name.clone(), metric.unit.clone()))
+            .collect()
+    };
+    let is_sequential = |file: &ResultFile| matches!(file.design.stop, Stop::UntilProven { .. });
+    let reasons = [
+        (first.command != other.command, "the commands differ"),
+        (first.a != other.a || first.b != other.b, "the arms differ"),
+        (names(first) != names(other), "the metrics differ"),
+        (
+            first.design.pairing != other.design.pairing,
+            "one is paired, the other is not",
+        ),
+        (
+            is_sequential(first) != is_sequential(other),
+            "one stopped when proven, the other did not",
+        ),
+        (
+            first.design.pairing == Pairing::Unpaired,
+            "runs without pairs cannot be told from a change between blocks",
+        ),
+    ];
+    match reasons.iter().find(|(differs, _)| *differs) {
+        None => Ok(()),
+        Some((_, difference)) => Err(Error::Merge {
+            block,
+            difference: (*difference).to_owned(),
+        }),
+    }
+}
+
+/// What changed between blocks, in words.
+fn differences(first: &ResultFile, other: &ResultFile, block: usize) -> Vec<String> {
+    let mut notes = Vec::new();
+    if first.machine.boot_id != other.machine.boot_id && other.machine.boot_id.is_some() {
+        notes.push(format!("block {block} was measured after another boot"));
+    }
+    for (what, then, now) in first.machine.differences(&other.machine) {
+        notes.push(format!(
+            "block {block}: {what} is `{now}`, in block 1 it was `{then}`"
+        ));
+    }
+    for (name, version) in &other.versions {
+        let then = first.versions.get(name);
+        if then != Some(version) {
+            let then = then.map_or("absent", String::as_str);
+            notes.push(format!(
+                "block {block}: {name} is `{version}`, in block 1 it was `{then}`"
+            ));
+        }
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judging::tests::example;
+
+    #[test]
+    fn blocks_are_joined_with_their_pairs_apart() {
+        let (first, mut second) = (example(), example());
+        second.machine.kernel = Some("6.99".to_owned());
+        second.machine.boot_id = Some("other".to_owned());
+        let mut whole = merge(vec![first, second]).unwrap().unwrap();
+        whole.judge().unwrap();
+        assert_eq!(whole.judgements[0].judgement.runs_a, 16);
+        assert_eq!(
+            whole.judgements[0].judgement.method,
+            towpath_measure::judge::Method::PairedT
+        );
+        assert!(whole.notes[0].starts_with("2 blocks were joined"));
+        assert!(
+            whole
+                .notes
+                .iter()
+                .any(|note| note.contains("after another boot"))
+        );
+        assert!(
+            whole
+                .notes
+                .iter()
+                .any(|note| note.contains("kernel is `6.99`"))
+        );
+    }
+
+    #[test]
+    fn other_experiments_are_not_joined() {
+        let mut other = example();
+        other.command = vec!["else".to_owned()];
+        let error = merge(vec![example(), other]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "block 2 cannot be joined to the first: the commands differ"
+        );
+        assert_eq!(merge(Vec::new()).unwrap(), None);
+        assert_eq!(merge(vec![example()]).unwrap().unwrap(), example());
+    }
+}

@@ -1,0 +1,299 @@
+//! A result for a terminal or a mail: verdict first, then a table of at most the asked width, then a plot.
+
+use std::fmt::Write as _;
+
+use towpath_measure::Arm;
+
+use crate::numbers::{p_value, percent, with_unit};
+use crate::result::{Design, MetricJudgement, Pairing, ResultFile, Stop};
+use crate::sentence;
+
+/// How a result is printed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Style {
+    /// Most columns.
+    pub width: usize,
+    /// Whether verdicts are coloured (ANSI).
+    pub colour: bool,
+}
+
+impl Default for Style {
+    /// For a mail: 74 columns, no colour.
+    fn default() -> Self {
+        Self {
+            width: 74,
+            colour: false,
+        }
+    }
+}
+
+/// The whole report.
+#[must_use]
+pub fn render(file: &ResultFile, style: Style) -> String {
+    let mut text = String::new();
+    if let Some(headline) = file.headline() {
+        text.push_str(&wrap(&sentence::verdict(file, headline), style.width, ""));
+        if let Some(outlook) = sentence::outlook(&headline.judgement) {
+            text.push_str(&wrap(&outlook, style.width, "  "));
+        }
+        if let Some(found) = sentence::detectable(&headline.judgement) {
+            text.push_str(&wrap(&found, style.width, "  "));
+        }
+    }
+    text.push('\n');
+    text.push_str(&table(file, style));
+    text.push('\n');
+    text.push_str(&wrap(&design(file), style.width, "  "));
+    for arm in [Arm::A, Arm::B] {
+        for (how, count) in file.failures(arm) {
+            let line = format!(
+                "{count} run(s) of {} {how}: counted, not averaged",
+                file.arm(arm).label
+            );
+            text.push_str(&wrap(&line, style.width, "  "));
+        }
+    }
+    for note in &file.notes {
+        text.push_str(&wrap(&format!("note: {note}"), style.width, "  "));
+    }
+    text
+}
+
+/// The design in one sentence.
+#[must_use]
+pub fn design(file: &ResultFile) -> String {
+    let Design {
+        stop,
+        seed,
+        primary,
+        margin,
+        level,
+        is_null,
+        pairing,
+        scale: _,
+    } = &file.design;
+    let mut text = match (pairing, stop) {
+        (Pairing::Unpaired, _) => {
+            "independent runs, not alternated: a drift of the machine would look like a difference"
+                .to_owned()
+        }
+        (_, Stop::Pairs { pairs }) => format!("{pairs} pairs planned"),
+        (_, Stop::Budget { seconds }) => format!("as many pairs as {seconds} s allow"),
+        (_, Stop::UntilProven { pairs_max }) => {
+            format!("until proven by the e-process, at most {pairs_max} pairs")
+        }
+        (_, Stop::Given) => "pairs as given".to_owned(),
+    };
+    if let Some(seed) = seed {
+        let _ = write!(text, ", random order in pairs (seed {seed})");
+    }
+    if *is_null {
+        text.push_str(", both arms the same on purpose");
+    }
+    let _ = write!(text, "; level {level}");
+    if *margin > 0.0 {
+        let _ = write!(
+            text,
+            ", margin {}",
+            percent(*margin).trim_start_matches('+')
+        );
+    }
+    match primary {
+        Some(primary) => {
+            let _ = write!(
+                text,
+                "; {primary} decides, the others are corrected together (Holm)"
+            );
+        }
+        None if file.judgements.len() > 1 => {
+            text.push_str("; p-values are corrected together (Holm)");
+        }
+        None => {}
+    }
+    text
+}
+
+/// The table of all metrics.
+fn table(file: &ResultFile, style: Style) -> String {
+    let mut rows = vec![[
+        "metric".to_owned(),
+        file.a.label.clone(),
+        file.b.label.clone(),
+        "change".to_owned(),
+        "interval".to_owned(),
+        "p".to_owned(),
+        "verdict".to_owned(),
+    ]];
+    for metric in &file.metrics {
+        if let Some(judged) = file
+            .judgements
+            .iter()
+            .find(|judged| judged.metric == metric.name)
+        {
+            rows.push(row(judged, &metric.unit));
+        } else {
+            let values = file.values(&metric.name);
+            let show = |values: &[f64]| {
+                if values.is_empty() {
+                    return "unavailable".to_owned();
+                }
+                with_unit(towpath_measure::sample::mean(values), &metric.unit)
+            };
+            let none = String::new;
+            rows.push([
+                metric.name.clone(),
+                show(&values.a),
+                show(&values.b),
+                none(),
+                none(),
+                none(),
+                "(shown only)".to_owned(),
+            ]);
+        }
+    }
+    lay_out(&rows, style)
+}
+
+fn row(judged: &MetricJudgement, unit: &str) -> [String; 7] {
+    let judgement = &judged.judgement;
+    let show = |value: Option<f64>| {
+        value.map_or_else(|| "unavailable".to_owned(), |value| with_unit(value, unit))
+    };
+    let change = judgement.change().map_or_else(|| "-".to_owned(), percent);
+    let end = |value: Option<f64>| {
+        value.map_or_else(|| "..".to_owned(), |value| percent(value).replace(" %", ""))
+    };
+    let (low, high) = judgement.change_interval();
+    let interval = if low.is_none() && high.is_none() {
+        "unbounded".to_owned()
+    } else {
+        format!("{} {}", end(low), end(high))
+    };
+    let star = if judged.is_primary { "*" } else { "" };
+    [
+        format!("{}{star}", judged.metric),
+        show(judgement.mean_a),
+        show(judgement.mean_b),
+        change,
+        interval,
+        p_value(judgement.p_adjusted),
+        judgement.verdict.name().to_owned(),
+    ]
+}
+
+/// Lays rows out in columns: the first and last to the left, the others to the right. Where they do not fit into the
+/// width, intervals are left out, then the first column is cut.
+fn lay_out(rows: &[[String; 7]], style: Style) -> String {
+    let mut columns: Vec<usize> = (0..7).collect();
+    let width_of = |column: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let total = |columns: &[usize]| {
+        columns
+            .iter()
+            .map(|&column| width_of(column) + 2)
+            .sum::<usize>()
+    };
+    for dropped in [4, 5] {
+        if total(&columns) > style.width {
+            columns.retain(|&column| column != dropped);
+        }
+    }
+    let excess = total(&columns).saturating_sub(style.width);
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for &column in &columns {
+            let cell = row.get(column).map_or("", String::as_str);
+            let mut width = width_of(column);
+            if column == 0 {
+                width = width.saturating_sub(excess).max(8);
+                let cut: String = cell.chars().take(width).collect();
+                let _ = write!(line, "{cut:<width$}");
+            } else if column == 6 {
+                let _ = write!(line, "  {}", paint(cell, style));
+            } else {
+                let _ = write!(line, "  {cell:>width$}");
+            }
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn paint(verdict: &str, style: Style) -> String {
+    let code = match verdict {
+        "faster" => "32",
+        "slower" => "31",
+        "equivalent" => "36",
+        _ => return verdict.to_owned(),
+    };
+    if style.colour {
+        format!("\x1b[{code}m{verdict}\x1b[0m")
+    } else {
+        verdict.to_owned()
+    }
+}
+
+/// Breaks a text into lines of at most `width`, each after `indent`.
+pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> String {
+    let mut out = String::new();
+    let mut line = String::from(indent);
+    for word in text.split_whitespace() {
+        let is_fresh = line.trim().is_empty();
+        if !is_fresh && line.chars().count() + 1 + word.chars().count() > width {
+            out.push_str(&line);
+            out.push('\n');
+            line = format!("{indent}  ");
+        } else if !is_fresh {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    out.push_str(&line);
+    out.push('\n');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judging::tests::example;
+
+    #[test]
+    fn the_report_fits_into_a_mail() {
+        let mut file = example();
+        file.metrics[0].definition = "x".repeat(200);
+        let text = render(&file, Style::default());
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 74),
+            "{text}"
+        );
+        assert!(text.is_ascii());
+        assert!(
+            text.contains("wall") && text.contains("equivalent") && text.contains("seed 42"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn colour_only_where_asked_for() {
+        let file = example();
+        assert!(!render(&file, Style::default()).contains('\x1b'));
+        assert!(
+            render(
+                &file,
+                Style {
+                    width: 100,
+                    colour: true
+                }
+            )
+            .contains("\x1b[32mfaster")
+        );
+    }
+}

@@ -1,0 +1,225 @@
+//! What copying and mapping cost, and the rule that chooses.
+//!
+//! ```text
+//! copy              = per_transfer + runs x per_run + bytes / bandwidth
+//! copy from a view  = per_transfer + sync x pages   + bytes / bandwidth
+//! making a view     = per_view + runs x map_run + pages x map_page      (its end included)
+//! ```
+//!
+//! **Rent or buy.** A backing is copied from until what a view would have saved so far reaches the view's
+//! price; then the view is made. In hindsight this is never worse than twice the best choice, and a
+//! backing used once or a few times never pays for a view at all.
+
+use serde::{Deserialize, Serialize};
+use towpath_measure::Nanos;
+
+/// The constants of one machine, in nanoseconds; bandwidth in bytes per nanosecond (GB/s).
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Model {
+    /// A transfer without bytes.
+    pub per_transfer: f64,
+    /// Finding and starting one run while copying.
+    pub per_run: f64,
+    /// Bytes per nanosecond of a copy in large runs.
+    pub bandwidth: f64,
+    /// A stitched view without pieces.
+    pub per_view: f64,
+    /// Mapping and unmapping one run.
+    pub map_run: f64,
+    /// Making one page of a stitched view present.
+    pub map_page: f64,
+    /// A udmabuf view per page, present at its first use.
+    pub udmabuf_page: f64,
+    /// Begin and end of an access to a udmabuf view, per page.
+    pub sync_page: f64,
+    /// Copies of this many bytes and more go past the caches, where the reader is a device.
+    pub streaming_min: u64,
+}
+
+impl Default for Model {
+    /// Of the virtual machine this was written on (`research`: 4 KiB runs 1.5 x slower than one run,
+    /// mapping 3.7 us per run, 1 us per page). A calibration replaces it.
+    fn default() -> Self {
+        Self {
+            per_transfer: 200.0,
+            per_run: 55.0,
+            bandwidth: 9.0,
+            per_view: 8_000.0,
+            map_run: 3_700.0,
+            map_page: 1_000.0,
+            udmabuf_page: 1_800.0,
+            sync_page: 2.0,
+            streaming_min: 2 << 20,
+        }
+    }
+}
+
+/// How a view is made.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "there are two ways to map")]
+pub enum Kind {
+    /// One mapping per run.
+    Stitched,
+    /// One mapping of a dma-buf.
+    Udmabuf,
+}
+
+/// One transfer as the model sees it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Job {
+    /// Bytes that move.
+    pub bytes: u64,
+    /// Runs of the backing that the transfer touches.
+    pub runs: u64,
+}
+
+/// What a view must map.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Mapped {
+    /// Runs.
+    pub runs: u64,
+    /// Pages of 4 KiB.
+    pub pages: u64,
+}
+
+impl Model {
+    /// Copying straight from the runs.
+    #[must_use]
+    pub fn copy(&self, job: Job) -> Nanos {
+        nanos(self.per_transfer + count(job.runs) * self.per_run + self.stream(job.bytes))
+    }
+
+    /// Copying from a view that is there.
+    #[must_use]
+    pub fn copy_from_view(&self, job: Job, kind: Kind) -> Nanos {
+        let sync = match kind {
+            Kind::Stitched => 0.0,
+            Kind::Udmabuf => count(job.bytes.div_ceil(PAGE)) * self.sync_page,
+        };
+        nanos(self.per_transfer + self.per_run + sync + self.stream(job.bytes))
+    }
+
+    /// Making a view, and ending it.
+    #[must_use]
+    pub fn price(&self, mapped: Mapped, kind: Kind) -> Nanos {
+        let pages = count(mapped.pages);
+        nanos(match kind {
+            Kind::Stitched => {
+                self.per_view + count(mapped.runs) * self.map_run + pages * self.map_page
+            }
+            Kind::Udmabuf => self.per_view + pages * self.udmabuf_page,
+        })
+    }
+
+    /// What a view would save for one transfer: nothing where the runs are large.
+    #[must_use]
+    pub fn saving(&self, job: Job, kind: Kind) -> Nanos {
+        self.copy(job)
+            .saturating_sub(self.copy_from_view(job, kind))
+    }
+
+    fn stream(&self, bytes: u64) -> f64 {
+        count(bytes) / self.bandwidth.max(1e-3)
+    }
+}
+
+/// What renting has cost so far for one backing.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Rent {
+    /// Savings missed.
+    pub missed: Nanos,
+    /// Transfers that were copied.
+    pub uses: u64,
+}
+
+impl Rent {
+    /// Whether a view of `price` has become the better choice; to be asked before a transfer that would
+    /// miss `saving`.
+    #[must_use]
+    pub fn is_due(&self, saving: Nanos, price: Nanos) -> bool {
+        saving > Nanos::ZERO && self.missed.saturating_add(saving) >= price
+    }
+
+    /// Notes a transfer that was copied although a view would have saved `saving`.
+    pub fn pay(&mut self, saving: Nanos) {
+        self.missed = self.missed.saturating_add(saving);
+        self.uses = self.uses.saturating_add(1);
+    }
+}
+
+/// The choice in words: `64 runs of 4 KiB, used 11 times, missed 0.9 of 1.2 ms: copy`.
+#[must_use]
+pub fn explain(runs: u64, bytes: u64, rent: &Rent, price: Nanos, is_view: bool) -> String {
+    let run_kib = count(bytes) / count(runs.max(1)) / 1024.0;
+    format!(
+        "{runs} runs of {run_kib:.0} KiB, used {} times, missed {:.3} of {:.3} ms: {}",
+        rent.uses,
+        rent.missed.as_millis_f64(),
+        price.as_millis_f64(),
+        if is_view { "view" } else { "copy" },
+    )
+}
+
+const PAGE: u64 = 4096;
+
+fn count(value: u64) -> f64 {
+    value as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a negative or huge span saturates, which `as` does"
+)]
+fn nanos(value: f64) -> Nanos {
+    Nanos(value.max(0.0) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_runs_never_pay_for_a_view() {
+        let model = Model::default();
+        let job = Job {
+            bytes: 16 << 20,
+            runs: 8,
+        };
+        let mapped = Mapped {
+            runs: 8,
+            pages: 4096,
+        };
+        let saving = model.saving(job, Kind::Stitched);
+        let price = model.price(mapped, Kind::Stitched);
+        assert!(price.0 / saving.0.max(1) > 1000, "{saving:?} {price:?}");
+    }
+
+    #[test]
+    fn renting_ends_when_the_price_is_missed_and_costs_at_most_twice() {
+        let (saving, price) = (Nanos(30), Nanos(100));
+        let mut rent = Rent::default();
+        while !rent.is_due(saving, price) {
+            rent.pay(saving);
+        }
+        assert_eq!(rent.uses, 3, "the fourth would miss more than the price");
+        assert!(rent.missed < price);
+        assert!(
+            !Rent::default().is_due(Nanos::ZERO, Nanos::ZERO),
+            "nothing to save"
+        );
+    }
+
+    #[test]
+    fn the_choice_is_explained() {
+        let rent = Rent {
+            missed: Nanos(1_234_000),
+            uses: 11,
+        };
+        let text = explain(64, 64 * 4096, &rent, Nanos(1_200_000), true);
+        assert_eq!(
+            text,
+            "64 runs of 4 KiB, used 11 times, missed 1.234 of 1.200 ms: view"
+        );
+    }
+}

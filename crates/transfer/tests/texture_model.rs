@@ -1,0 +1,39 @@
+//! The library against the naive model: the same bytes in the same places, or the same refusal.
+
+use towpath_texture_model::{check, stream};
+
+fn random(seed: u64, len: usize) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    (0..len).map(|_| random.u8(..)).collect()
+}
+
+#[test]
+fn random_transfers_move_the_bytes_that_the_model_moves() {
+    let mut moved = 0;
+    for seed in 0..2500 {
+        let data = random(seed, 200);
+        moved += u32::from(check(&data).is_some_and(|bytes| bytes > 0));
+    }
+    // A generator that only makes refusals would prove nothing.
+    assert!(moved > 250, "{moved} transfers moved bytes");
+}
+
+#[test]
+fn cut_and_flipped_cases_do_too() {
+    let data = random(7, 200);
+    for len in 0..data.len() {
+        check(&data[..len]);
+    }
+    for bit in (0..data.len() * 8).step_by(3) {
+        let mut flipped = data.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        check(&flipped);
+    }
+}
+
+#[test]
+fn random_streams_of_commands_end_in_refusals_at_worst() {
+    for seed in 0..500 {
+        stream::play(&random(seed, 1500));
+    }
+}
