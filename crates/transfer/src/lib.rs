@@ -27,5 +27,8 @@
 //! - A prefault touches only pages that hold a byte of the footprint.
 //! - Small and warm calls allocate nothing and take no lock.
 
+pub mod engine;
+#[cfg(feature = "opencl")]
+pub mod opencl;
 pub mod readback;
 pub mod textures;

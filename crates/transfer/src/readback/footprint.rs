@@ -196,6 +196,51 @@ impl Footprint {
         })
     }
 
+    /// The host bytes of the packed bytes from `offset`, as far as they follow one another, at most
+    /// `len`. Offsets past the end give an empty range.
+    #[must_use]
+    pub const fn run_at(&self, offset: usize, len: usize) -> Range {
+        let bytes = self.bytes();
+        if offset >= bytes {
+            return Range {
+                address: self.start,
+                len: 0,
+            };
+        }
+        let row = offset / self.row_bytes;
+        let (slice, row) = (row / self.rows, row % self.rows);
+        let within = offset % self.row_bytes;
+        let joins = self.envelope().len == bytes;
+        let left = if joins {
+            bytes - offset
+        } else {
+            self.row_bytes - within
+        };
+        Range {
+            address: self.start + slice * self.slice_pitch + row * self.row_pitch + within,
+            len: if len < left { len } else { left },
+        }
+    }
+
+    /// The same without its last `bytes` packed bytes, if it is contiguous; `None` if nothing would be
+    /// left or it is not.
+    #[must_use]
+    pub const fn without_last(&self, bytes: usize) -> Option<Self> {
+        let all = self.bytes();
+        if self.envelope().len != all || bytes >= all {
+            return None;
+        }
+        let len = all - bytes;
+        Some(Self {
+            start: self.start,
+            row_bytes: len,
+            rows: 1,
+            row_pitch: len,
+            slices: 1,
+            slice_pitch: len,
+        })
+    }
+
     /// Runs of bytes whose pages all hold a byte of the footprint: rows are joined over gaps that
     /// are too small for a page.
     #[must_use]

@@ -1,0 +1,33 @@
+//! Copies between device and host through a ring of pinned chunks, with worker threads.
+//!
+//! A driver copies to and from ordinary ("pageable") memory with one thread, through its own small
+//! pinned buffer. Here the device fills pinned chunks at the speed of the link while several threads
+//! carry them on with streaming stores, and bring the destination's pages in themselves, in parallel.
+//!
+//! ```text
+//!           start_read                wait          store
+//! device ---------------> pinned slot ----> worker ------> destination rows
+//!            ^                                 |
+//!            +------- next chunk, same slot <--+
+//! ```
+//!
+//! Everything of a GPU API is behind [`Backend`]; [`null`](crate::engine::null) is the one without a
+//! device.
+
+mod backend;
+mod chunks;
+mod error;
+pub mod null;
+mod pool;
+mod prim;
+mod ring;
+mod shuttle;
+mod side;
+
+pub use backend::{Backend, Pinned};
+pub use chunks::Chunks;
+pub use error::{Error, Result};
+pub use pool::Pool;
+pub use ring::Shape;
+pub use shuttle::{Engine, Moved};
+pub use side::{Bring, Destination, Source};

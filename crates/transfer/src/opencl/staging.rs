@@ -1,0 +1,384 @@
+//! Whole reads and writes of a program, staged, and atomic to whatever else is in its queue.
+//!
+//! A read: one copy command in the program's queue, with the program's wait list, snapshots the
+//! region into device memory of our own; chunks then leave that snapshot over our own queue, behind
+//! the copy's event. A write: chunks fill device memory of our own; then one copy command in the
+//! program's queue puts them in place. Either way the program's queue sees one command.
+//!
+//! The caller leaves out the last row (or the last bytes of a buffer) and afterwards forwards the
+//! program's own call for it: that call's event, profile, error code and implicit flush are then the
+//! driver's own.
+
+#![expect(unsafe_code, reason = "calls of the OpenCL ABI")]
+
+use std::sync::Mutex;
+
+use super::abi::{Functions, Handle};
+use super::backend::{Buffer, Cl, Event, check};
+use crate::engine::{Destination, Engine, Moved, Result, Shape, Source};
+
+/// A region of a program's memory object. All sizes in bytes but those of images, which are in pixels.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Region {
+    /// Bytes of a buffer that follow one another.
+    Buffer {
+        /// The buffer.
+        memory: Handle,
+        /// First byte.
+        offset: usize,
+    },
+    /// Rows of a buffer.
+    Rect {
+        /// The buffer.
+        memory: Handle,
+        /// Bytes, rows, slices to the first byte.
+        origin: [usize; 3],
+        /// Bytes, rows, slices.
+        region: [usize; 3],
+        /// Bytes from row to row, 0 for packed.
+        row_pitch: usize,
+        /// Bytes from slice to slice, 0 for packed.
+        slice_pitch: usize,
+    },
+    /// Pixels of an image.
+    Image {
+        /// The image.
+        memory: Handle,
+        /// First pixel.
+        origin: [usize; 3],
+        /// Pixels, rows, slices; each at least 1.
+        region: [usize; 3],
+    },
+}
+
+/// Staged reads and writes on one context and device.
+#[derive(Debug)]
+pub struct Staging {
+    engine: Engine<Cl>,
+    scratch: Mutex<Vec<Scratch>>,
+    scratch_bytes_max: usize,
+}
+
+/// Device memory of our own.
+#[derive(Debug)]
+struct Scratch {
+    buffer: Buffer,
+    /// The last command that uses it, if it may still run.
+    busy: Option<Event>,
+}
+
+impl Staging {
+    /// Staging on `cl`, keeping at most `scratch_bytes_max` of device memory between calls.
+    #[must_use]
+    pub const fn new(cl: Cl, shape: Shape, scratch_bytes_max: usize) -> Self {
+        Self {
+            engine: Engine::new(cl, shape),
+            scratch: Mutex::new(Vec::new()),
+            scratch_bytes_max,
+        }
+    }
+
+    /// The engine, for copies between our own buffers.
+    #[must_use]
+    pub const fn engine(&self) -> &Engine<Cl> {
+        &self.engine
+    }
+
+    /// Gives pinned and device memory back that is not in use. Waits for our own queue.
+    pub fn trim(&self) {
+        self.engine.trim();
+        if let Ok(mut scratch) = self.scratch.lock() {
+            scratch.clear();
+        }
+        let _code = self.engine.backend().finish();
+    }
+
+    /// Reads the whole of `region`, of which the destination takes the first bytes.
+    ///
+    /// `whole_bytes` is the packed size of the region; a destination that is shorter leaves the rest
+    /// to a call of the program's own.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the driver refused. Nothing is under way then; forward the program's call as it is.
+    ///
+    /// # Safety
+    ///
+    /// `queue`, the region's memory and the events of `wait_list` are live, of this context, and the
+    /// region is as a call of the program names it. The driver checks it as it would the program's.
+    pub unsafe fn read(
+        &self,
+        queue: Handle,
+        region: &Region,
+        whole_bytes: usize,
+        to: &Destination,
+        wait_list: &[Handle],
+    ) -> Result<Moved> {
+        let scratch = self.take_scratch(whole_bytes)?;
+        // SAFETY: the caller's promise; the scratch holds `whole_bytes`.
+        let copied = unsafe {
+            self.copy(
+                queue,
+                region,
+                &scratch.buffer,
+                whole_bytes,
+                wait_list,
+                false,
+            )
+        }?;
+        let cl = self.engine.backend();
+        cl.wait_behind(&copied)?;
+        // SAFETY: the caller's promise.
+        check("clFlush", unsafe { (cl.functions().flush)(queue) })?;
+        let moved = self.engine.read(&scratch.buffer, 0, to);
+        // Reads of every chunk have ended, and with them the copy they waited for.
+        self.give_scratch(scratch, moved.is_err().then_some(copied));
+        moved
+    }
+
+    /// Writes the first bytes of `region` from `from`, where `whole_bytes` is what the source has.
+    ///
+    /// Returns when the program may change its memory; the copy into place is in the program's queue.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`]; nothing was changed on the device that the program can see.
+    ///
+    /// # Safety
+    ///
+    /// As [`Self::read`].
+    pub unsafe fn write(
+        &self,
+        queue: Handle,
+        region: &Region,
+        from: &Source,
+        wait_list: &[Handle],
+    ) -> Result<Moved> {
+        let bytes = from.bytes();
+        let scratch = self.take_scratch(bytes)?;
+        let moved = match self.engine.write(from, &scratch.buffer, 0) {
+            Ok(moved) => moved,
+            Err(error) => {
+                self.give_scratch(scratch, None);
+                return Err(error);
+            }
+        };
+        // SAFETY: the caller's promise; the scratch holds `bytes`.
+        let copied = unsafe { self.copy(queue, region, &scratch.buffer, bytes, wait_list, true) };
+        match copied {
+            Ok(event) => {
+                self.give_scratch(scratch, Some(event));
+                Ok(moved)
+            }
+            Err(error) => {
+                self.give_scratch(scratch, None);
+                Err(error)
+            }
+        }
+    }
+
+    /// The one command in the program's queue: region to scratch, or scratch to region.
+    unsafe fn copy(
+        &self,
+        queue: Handle,
+        region: &Region,
+        scratch: &Buffer,
+        bytes: usize,
+        wait_list: &[Handle],
+        is_write: bool,
+    ) -> Result<Event> {
+        let cl = self.engine.backend();
+        let calls = cl.functions();
+        let mut event = std::ptr::null_mut();
+        let command = Command {
+            queue,
+            scratch: scratch.handle(),
+            is_write,
+            count: u32::try_from(wait_list.len()).unwrap_or(u32::MAX),
+            events: if wait_list.is_empty() {
+                std::ptr::null()
+            } else {
+                wait_list.as_ptr()
+            },
+            event: &raw mut event,
+        };
+        match region {
+            Region::Buffer { memory, offset } => {
+                // SAFETY: the caller's promise; `bytes` fit the scratch.
+                unsafe { command.bytes(calls, *memory, *offset, bytes) }?;
+            }
+            Region::Rect { .. } => {
+                // SAFETY: the caller's promise; packed, the region fits the scratch.
+                unsafe { command.rect(calls, region) }?;
+            }
+            Region::Image {
+                memory,
+                origin,
+                region,
+            } => {
+                // SAFETY: the caller's promise; packed, the region fits the scratch.
+                unsafe { command.image(calls, *memory, origin, region) }?;
+            }
+        }
+        Ok(cl.event(event))
+    }
+
+    /// Device memory of at least `bytes`; our queue will not touch it before its last use is over.
+    fn take_scratch(&self, bytes: usize) -> Result<Scratch> {
+        let found = self.scratch.lock().ok().and_then(|mut scratch| {
+            let fitting = scratch.iter().position(|one| one.buffer.bytes() >= bytes)?;
+            Some(scratch.swap_remove(fitting))
+        });
+        let Some(mut scratch) = found else {
+            return Ok(Scratch {
+                buffer: self.engine.backend().buffer(bytes)?,
+                busy: None,
+            });
+        };
+        if let Some(event) = scratch.busy.take() {
+            // The program's queue may be another one than last time, so both of ours must wait: what we
+            // enqueue by the barrier, what goes to the program's queue by this wait.
+            event.wait()?;
+        }
+        Ok(scratch)
+    }
+
+    fn give_scratch(&self, mut scratch: Scratch, busy: Option<Event>) {
+        scratch.busy = busy;
+        let Ok(mut kept) = self.scratch.lock() else {
+            return;
+        };
+        kept.push(scratch);
+        let mut sum: usize = kept.iter().map(|one| one.buffer.bytes()).sum();
+        while sum > self.scratch_bytes_max && !kept.is_empty() {
+            sum -= kept.remove(0).buffer.bytes();
+        }
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // Unmaps of pinned slots are in our queue: they must be over before it goes.
+        self.trim();
+    }
+}
+
+/// One copy command in the program's queue.
+struct Command {
+    queue: Handle,
+    scratch: Handle,
+    is_write: bool,
+    count: u32,
+    events: *const Handle,
+    event: *mut Handle,
+}
+
+impl Command {
+    unsafe fn bytes(
+        &self,
+        calls: &Functions,
+        memory: Handle,
+        offset: usize,
+        bytes: usize,
+    ) -> Result<()> {
+        let (a, b, from, to) = if self.is_write {
+            (self.scratch, memory, 0, offset)
+        } else {
+            (memory, self.scratch, offset, 0)
+        };
+        // SAFETY: the promise of `Staging::read` and `write`.
+        check("clEnqueueCopyBuffer", unsafe {
+            (calls.copy_buffer)(
+                self.queue,
+                a,
+                b,
+                from,
+                to,
+                bytes,
+                self.count,
+                self.events,
+                self.event,
+            )
+        })
+    }
+
+    unsafe fn rect(&self, calls: &Functions, rect: &Region) -> Result<()> {
+        let Region::Rect {
+            memory,
+            origin,
+            region,
+            row_pitch,
+            slice_pitch,
+        } = rect
+        else {
+            return Ok(());
+        };
+        let zero = [0_usize; 3];
+        let theirs = (*memory, origin.as_ptr(), *row_pitch, *slice_pitch);
+        let ours = (self.scratch, zero.as_ptr(), 0, 0);
+        let (a, b) = if self.is_write {
+            (ours, theirs)
+        } else {
+            (theirs, ours)
+        };
+        // SAFETY: the promise of `Staging::read` and `write`; the arrays live over the call.
+        check("clEnqueueCopyBufferRect", unsafe {
+            (calls.copy_buffer_rect)(
+                self.queue,
+                a.0,
+                b.0,
+                a.1,
+                b.1,
+                region.as_ptr(),
+                a.2,
+                a.3,
+                b.2,
+                b.3,
+                self.count,
+                self.events,
+                self.event,
+            )
+        })
+    }
+
+    unsafe fn image(
+        &self,
+        calls: &Functions,
+        memory: Handle,
+        origin: &[usize; 3],
+        region: &[usize; 3],
+    ) -> Result<()> {
+        let (at, size, ours) = (origin.as_ptr(), region.as_ptr(), self.scratch);
+        if self.is_write {
+            // SAFETY: the promise of `Staging::write`; the arrays live over the call.
+            return check("clEnqueueCopyBufferToImage", unsafe {
+                (calls.copy_buffer_to_image)(
+                    self.queue,
+                    ours,
+                    memory,
+                    0,
+                    at,
+                    size,
+                    self.count,
+                    self.events,
+                    self.event,
+                )
+            });
+        }
+        // SAFETY: the promise of `Staging::read`; the arrays live over the call.
+        check("clEnqueueCopyImageToBuffer", unsafe {
+            (calls.copy_image_to_buffer)(
+                self.queue,
+                memory,
+                ours,
+                at,
+                size,
+                0,
+                self.count,
+                self.events,
+                self.event,
+            )
+        })
+    }
+}

@@ -1,0 +1,263 @@
+//! Staged reads and writes of buffers, rectangles and images on PoCL give the bytes that the plain
+//! calls give, and refuse what the driver refuses.
+
+#![cfg(feature = "opencl")]
+#![expect(unsafe_code, reason = "tests call OpenCL")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use std::ptr::{null, null_mut};
+
+use towpath_needs::{Need, can_run};
+use towpath_transfer::engine::{Bring, Destination, Error, Shape, Source};
+use towpath_transfer::opencl::{Buffer, Cl, Functions, Handle, Region, Staging, TRUE, devices};
+use towpath_transfer::readback::Footprint;
+
+fn open() -> Option<Cl> {
+    if !can_run(&[Need::Pocl]) {
+        return None;
+    }
+    let functions = Functions::load("libOpenCL.so.1").unwrap();
+    let all = devices(&functions).unwrap();
+    let device = all
+        .iter()
+        .find(|device| device.matches("portable"))
+        .unwrap();
+    Some(Cl::open(&functions, device).unwrap())
+}
+
+fn pattern(bytes: usize) -> Vec<u8> {
+    (0..bytes)
+        .map(|n| (n * 31 + n / 257 + 1).to_le_bytes()[0])
+        .collect()
+}
+
+fn filled(cl: &Cl, bytes: &[u8]) -> Buffer {
+    let memory = cl.buffer(bytes.len()).unwrap();
+    let (queue, handle) = (cl.queue(), memory.handle());
+    let from = bytes.as_ptr().cast();
+    // SAFETY: live queue and buffer; the slice has as many bytes as the buffer; blocking.
+    let code = unsafe {
+        (cl.functions().write_buffer)(
+            queue,
+            handle,
+            TRUE,
+            0,
+            bytes.len(),
+            from,
+            0,
+            null(),
+            null_mut(),
+        )
+    };
+    assert_eq!(code, 0);
+    memory
+}
+
+fn content(cl: &Cl, memory: &Buffer) -> Vec<u8> {
+    let mut bytes = vec![0_u8; memory.bytes()];
+    let (queue, handle) = (cl.queue(), memory.handle());
+    let to = bytes.as_mut_ptr().cast();
+    // SAFETY: live queue and buffer; the vector has as many bytes as the buffer; blocking.
+    let code = unsafe {
+        (cl.functions().read_buffer)(
+            queue,
+            handle,
+            TRUE,
+            0,
+            bytes.len(),
+            to,
+            0,
+            null(),
+            null_mut(),
+        )
+    };
+    assert_eq!(code, 0);
+    bytes
+}
+
+fn staging(cl: &Cl) -> Staging {
+    Staging::new(cl.clone(), Shape::new(2, 64 << 10), 64 << 20)
+}
+
+/// A queue of the program's: a second `Cl` brings one along.
+fn program_queue(cl: &Cl) -> (Cl, Handle) {
+    let other = cl.another_queue().unwrap();
+    let queue = other.queue();
+    (other, queue)
+}
+
+fn read(
+    staging: &Staging,
+    queue: Handle,
+    region: &Region,
+    host: &mut [u8],
+    footprint: impl Fn(usize) -> Footprint,
+) -> Result<usize, Error> {
+    let footprint = footprint(host.as_mut_ptr().expose_provenance());
+    // SAFETY: the footprint lies in `host`, which only this call uses.
+    let to = unsafe { Destination::new(footprint, Bring::HugePages) };
+    // SAFETY: live queue and memory of this test; no events.
+    unsafe { staging.read(queue, region, footprint.bytes(), &to, &[]) }.map(|moved| moved.bytes)
+}
+
+#[test]
+fn buffers_and_rectangles_and_images_are_read_as_the_plain_calls_read_them() {
+    let Some(cl) = open() else { return };
+    let (_keep, queue) = program_queue(&cl);
+    let staging = staging(&cl);
+    let data = pattern(2_000_000);
+    let memory = filled(&cl, &data);
+    for round in 0..3 {
+        let mut host = vec![0_u8; 1_500_000];
+        let region = Region::Buffer {
+            memory: memory.handle(),
+            offset: 1000 + round,
+        };
+        let len = host.len();
+        read(&staging, queue, &region, &mut host, |at| {
+            Footprint::buffer(at, len).unwrap()
+        })
+        .unwrap();
+        assert!(host == data[1000 + round..][..len]);
+    }
+    let rect = Region::Rect {
+        memory: memory.handle(),
+        origin: [16, 2, 1],
+        region: [600, 50, 3],
+        row_pitch: 1000,
+        slice_pitch: 100_000,
+    };
+    let mut host = vec![0_u8; 700 * 60 * 3];
+    read(&staging, queue, &rect, &mut host, |at| {
+        Footprint::rect(at, [8, 1, 0], [600, 50, 3], 700, 42_000).unwrap()
+    })
+    .unwrap();
+    let mut plain = vec![0_u8; host.len()];
+    let to = plain.as_mut_ptr().cast();
+    // SAFETY: live queue and buffer; the rows lie in the vector by the pitches given; blocking.
+    let code = unsafe {
+        (cl.functions().read_buffer_rect)(
+            queue,
+            memory.handle(),
+            TRUE,
+            [16, 2, 1].as_ptr(),
+            [8, 1, 0].as_ptr(),
+            [600, 50, 3].as_ptr(),
+            1000,
+            100_000,
+            700,
+            42_000,
+            to,
+            0,
+            null(),
+            null_mut(),
+        )
+    };
+    assert_eq!(code, 0);
+    assert!(host == plain);
+    images_are_read_and_written(&cl, &staging, queue);
+}
+
+fn images_are_read_and_written(cl: &Cl, staging: &Staging, queue: Handle) {
+    let image = cl.image(200, 300).unwrap();
+    let pixels = pattern(200 * 300 * 16);
+    let from = Footprint::buffer(pixels.as_ptr().expose_provenance(), pixels.len()).unwrap();
+    let whole = Region::Image {
+        memory: image.handle(),
+        origin: [0; 3],
+        region: [200, 300, 1],
+    };
+    // SAFETY: the bytes lie in the vector, which nobody writes.
+    let from = unsafe { Source::new(from) };
+    // SAFETY: live queue and image of this test; no events.
+    unsafe { staging.write(queue, &whole, &from, &[]) }.unwrap();
+    let part = Region::Image {
+        memory: image.handle(),
+        origin: [3, 5, 0],
+        region: [150, 200, 1],
+    };
+    let mut host = vec![0_u8; 150 * 200 * 16];
+    let len = host.len();
+    read(staging, queue, &part, &mut host, |at| {
+        Footprint::buffer(at, len).unwrap()
+    })
+    .unwrap();
+    for (row, bytes) in host.chunks(150 * 16).enumerate() {
+        let start = ((row + 5) * 200 + 3) * 16;
+        assert!(bytes == &pixels[start..start + bytes.len()]);
+    }
+}
+
+#[test]
+fn writes_reach_the_buffer_in_the_order_of_the_queue() {
+    let Some(cl) = open() else { return };
+    let (program, queue) = program_queue(&cl);
+    let staging = staging(&cl);
+    let memory = filled(&cl, &vec![0; 500_000]);
+    for round in 0..20_u8 {
+        let data = vec![round + 1; 300_000];
+        let from = Footprint::buffer(data.as_ptr().expose_provenance(), data.len()).unwrap();
+        // SAFETY: the bytes lie in the vector, which nobody writes.
+        let from = unsafe { Source::new(from) };
+        let region = Region::Buffer {
+            memory: memory.handle(),
+            offset: 100,
+        };
+        // SAFETY: live queue and buffer of this test; no events.
+        unsafe { staging.write(queue, &region, &from, &[]) }.unwrap();
+        let found = content(&program, &memory);
+        assert!(found[100..300_100].iter().all(|byte| *byte == round + 1));
+        assert!(
+            found[..100]
+                .iter()
+                .chain(&found[300_100..])
+                .all(|byte| *byte == 0)
+        );
+    }
+}
+
+#[test]
+fn what_the_driver_refuses_is_refused_and_nothing_is_written() {
+    let Some(cl) = open() else { return };
+    let (_keep, queue) = program_queue(&cl);
+    let staging = staging(&cl);
+    let memory = filled(&cl, &pattern(100_000));
+    let mut host = vec![0xee_u8; 90_000];
+    let region = Region::Buffer {
+        memory: memory.handle(),
+        offset: 20_000,
+    };
+    let answer = read(&staging, queue, &region, &mut host, |at| {
+        Footprint::buffer(at, 90_000).unwrap()
+    });
+    assert!(matches!(
+        answer,
+        Err(Error::Driver {
+            call: "clEnqueueCopyBuffer",
+            ..
+        })
+    ));
+    assert!(host.iter().all(|byte| *byte == 0xee));
+}
+
+#[test]
+fn memory_is_given_back() {
+    let Some(cl) = open() else { return };
+    let (_keep, queue) = program_queue(&cl);
+    let staging = staging(&cl);
+    let memory = filled(&cl, &pattern(3 << 20));
+    let mut host = vec![0_u8; 3 << 20];
+    let region = Region::Buffer {
+        memory: memory.handle(),
+        offset: 0,
+    };
+    let len = host.len();
+    read(&staging, queue, &region, &mut host, |at| {
+        Footprint::buffer(at, len).unwrap()
+    })
+    .unwrap();
+    assert!(staging.engine().idle_pinned_bytes() > 0);
+    assert!(staging.engine().idle_pinned_bytes() <= staging.engine().shape().pinned_bytes());
+    staging.trim();
+    assert_eq!(staging.engine().idle_pinned_bytes(), 0);
+}
