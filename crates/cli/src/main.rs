@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 mod commands;
+mod session;
 
 fn main() -> ExitCode {
-    commands::main()
+    // First of all: as the supervisor of a program, this process must stay small.
+    towpath_watch::supervise::enter_if_asked().unwrap_or_else(commands::main)
 }

@@ -105,6 +105,10 @@ settings! {
     frames_csv: Option<PathBuf> = "", "TOWPATH_FRAMES_CSV";
     /// Folder in which towpath looks for its layers first.
     layer_dir: Option<PathBuf> = "", "TOWPATH_LAYER_DIR";
+    /// Which arm of a comparison this run is, A or B; for scripts.
+    arm: Option<OsString> = "", "TOWPATH_ARM";
+    /// Folder that belongs to this arm, for what a program keeps between its runs.
+    arm_folder: Option<PathBuf> = "", "TOWPATH_ARM_FOLDER";
     /// What OPENCL_LAYERS must be for child processes (ocl-icd cuts the variable at its first colon).
     opencl_layers_whole: Option<OsString> = "", "TOWPATH_OPENCL_LAYERS";
     /// Where state is kept (XDG base directories).
@@ -266,7 +270,11 @@ mod tests {
                 .then(|| OsString::from_vec(vec![0xff]))
         });
         assert_eq!(settings.fix, Fixes::none());
-        assert_eq!(problems.len(), 2, "{problems:?}");
+        let names: Vec<&str> = problems
+            .iter()
+            .map(|problem| problem.name.as_str())
+            .collect();
+        assert_eq!(names, ["TOWPATH_FIX", "TOWPATH_CACHE_MODE"]);
     }
 
     #[test]
