@@ -5,6 +5,7 @@
 //! - [`Store`]: entries of kind, key and payload in append-only segments of one folder per
 //!   [`Identity`]; many processes write at once, each to a segment of its own. See `docs/store.md`.
 //! - [`safety`]: what is checked before a driver sees a stored byte.
+//! - [`saving`]: whole blobs of programs that keep one: written when changed, or only their new parts.
 //! - [`policy`]: which create calls of a program may be served from the store.
 //! - `vulkan`: base cache and session overlay of one device, with ash.
 //!
@@ -53,6 +54,7 @@ mod format;
 pub mod identity;
 pub mod policy;
 pub mod safety;
+pub mod saving;
 pub mod storage;
 mod store;
 #[cfg(feature = "vulkan")]

@@ -188,6 +188,9 @@ pub fn feature(call: &DeviceCall) -> Feature {
 mod tests {
     use super::*;
 
+    /// A change to a call, and what must come of it.
+    type Row<Call, Answer> = (fn(&mut Call), Answer);
+
     const GOOD: CreateCall = CreateCall {
         has_program_cache: false,
         has_fail_on: false,
@@ -215,8 +218,7 @@ mod tests {
 
     #[test]
     fn each_row_of_the_table_is_passed_on_for_its_reason() {
-        type Change = fn(&mut CreateCall);
-        let rows: [(Change, Why); 11] = [
+        let rows: [Row<CreateCall, Why>; 11] = [
             (|c| c.mode = Mode::Observe, Why::Observing),
             (|c| c.is_overlay_ready = false, Why::NotReady),
             (|c| c.has_cache_control = false, Why::NoCacheControl),
@@ -262,8 +264,8 @@ mod tests {
             has_extension: true,
             ..DeviceCall::default()
         };
-        type Change = fn(&mut DeviceCall);
-        let cases: [(Change, Feature); 8] = [
+
+        let cases: [Row<DeviceCall, Feature>; 8] = [
             (|_| {}, Feature::AddStructure),
             (|c| c.is_core = false, Feature::AddStructureAndExtension),
             (

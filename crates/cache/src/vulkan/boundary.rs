@@ -7,6 +7,7 @@ use ash::vk;
 use crate::bytes::len64;
 use crate::error::{Error, Result};
 use crate::identity::{Identity, driver_files};
+use crate::saving::{BlobSource, Fetched};
 
 /// What identifies the driver of a physical device.
 ///
@@ -116,6 +117,43 @@ impl Drop for Cache {
     fn drop(&mut self) {
         // SAFETY: the device outlives the cache by the promise given to `new`; this is the last user.
         unsafe { self.device.destroy_pipeline_cache(self.handle, None) };
+    }
+}
+
+/// A program's own VkPipelineCache as the source of a [`BlobSaver`](crate::saving::BlobSaver).
+#[derive(Clone)]
+pub struct CacheSource {
+    device: ash::Device,
+    cache: vk::PipelineCache,
+}
+
+impl std::fmt::Debug for CacheSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CacheSource({:?})", self.cache)
+    }
+}
+
+impl CacheSource {
+    /// Wraps a cache.
+    ///
+    /// # Safety
+    ///
+    /// `device` and `cache` stay alive as long as the source is used.
+    pub unsafe fn new(device: ash::Device, cache: vk::PipelineCache) -> Self {
+        Self { device, cache }
+    }
+}
+
+impl BlobSource for CacheSource {
+    fn size(&mut self) -> Result<u64> {
+        // SAFETY: alive by the promise given to `new`.
+        unsafe { size(&self.device, self.cache) }
+    }
+
+    fn data(&mut self) -> Result<Fetched> {
+        // SAFETY: alive by the promise given to `new`.
+        let (bytes, is_whole) = unsafe { raw_data(&self.device, self.cache) }?;
+        Ok(Fetched { bytes, is_whole })
     }
 }
 

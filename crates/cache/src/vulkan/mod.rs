@@ -42,5 +42,5 @@
 mod boundary;
 mod overlay;
 
-pub use boundary::{identity, raw_data};
+pub use boundary::{CacheSource, identity, raw_data};
 pub use overlay::{LoadReport, Made, Overlay, Saved};

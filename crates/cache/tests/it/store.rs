@@ -1,11 +1,8 @@
 //! Behaviour of the store on sound disks: what is written, by whom, and what goes first.
-#![expect(clippy::unwrap_used, reason = "tests")]
-
-mod common;
 
 use std::sync::Arc;
 
-use common::{append, has, key, open, options, payload};
+use crate::common::{append, has, key, open, options, payload};
 use towpath_cache::{Error, Kind, Limits, Options, Store};
 use towpath_failing_disk::FailingDisk;
 

@@ -1,13 +1,10 @@
 //! The power is cut after every operation of every scenario, every byte is cut and every bit flipped.
 //!
 //! What must hold: no acknowledged entry is lost, no byte is handed out that was not appended.
-#![expect(clippy::unwrap_used, reason = "tests")]
-
-mod common;
 
 use std::collections::BTreeSet;
 
-use common::{append, has, open};
+use crate::common::{append, has, open};
 use towpath_cache::{Kind, Limits, Store};
 use towpath_failing_disk::{FailingDisk, Remains};
 
@@ -34,7 +31,7 @@ fn batches(store: &Store, sure: &mut Acknowledged) -> towpath_cache::Result<()> 
 
 fn sessions(disk: &FailingDisk, sure: &mut Acknowledged) -> towpath_cache::Result<()> {
     for session in 0..3 {
-        let store = Store::open(std::sync::Arc::new(disk.clone()), common::options())?;
+        let store = Store::open(std::sync::Arc::new(disk.clone()), crate::common::options())?;
         // The first two entries overlap with the session before: known ones are acknowledged too.
         let mut tickets = Vec::new();
         for n in session * 3..session * 3 + 5 {
@@ -53,7 +50,7 @@ fn sessions(disk: &FailingDisk, sure: &mut Acknowledged) -> towpath_cache::Resul
 
 fn compaction(disk: &FailingDisk, sure: &mut Acknowledged) -> towpath_cache::Result<()> {
     sessions(disk, sure)?;
-    let store = Store::open(std::sync::Arc::new(disk.clone()), common::options())?;
+    let store = Store::open(std::sync::Arc::new(disk.clone()), crate::common::options())?;
     store.compact_all()?;
     for n in 20..23 {
         append(&store, n)?;
@@ -106,7 +103,7 @@ fn every_cut(
 #[test]
 fn a_power_cut_after_any_operation_of_appending_loses_nothing_acknowledged() {
     every_cut("batches", |disk, sure| {
-        let store = Store::open(std::sync::Arc::new(disk.clone()), common::options())?;
+        let store = Store::open(std::sync::Arc::new(disk.clone()), crate::common::options())?;
         batches(&store, sure)?;
         store.seal()?;
         Ok(())
@@ -264,7 +261,7 @@ fn a_removed_entry_stays_removed_through_compaction_and_damage_elsewhere() {
     append(&store, 1).unwrap();
     append(&store, 2).unwrap();
     store.seal().unwrap();
-    store.remove(Kind::OVERLAY, &common::key(1)).unwrap();
+    store.remove(Kind::OVERLAY, &crate::common::key(1)).unwrap();
     store.seal().unwrap();
     assert!(!has(&open(disk.clone()), 1));
     store.compact_all().unwrap();

@@ -1,0 +1,11 @@
+//! Tests of the store from outside, in one program.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests, outside of test functions"
+)]
+
+mod common;
+mod crash;
+mod saving;
+mod store;
