@@ -170,6 +170,10 @@ numbered! {
     Contexts = 14, "contexts";
     /// Objects emulated instead of passed to the kernel.
     Emulated = 15, "emulated";
+    /// Bytes that a program fetched from a pipeline cache, most often to write them to a file.
+    CacheBytesFetched = 24, "cache bytes fetched";
+    /// Of those, bytes of caches that had not changed since they were read or fetched last.
+    CacheBytesUnchanged = 25, "unchanged cache bytes fetched";
 }
 
 numbered! {

@@ -1,0 +1,223 @@
+//! Maps of memory that the CPU reads without its caches.
+//!
+//! A layer cannot see reads. What it can see is a buffer that transfers write, in memory that the CPU
+//! can see but does not cache, and a map of it: that is read, and 40-87 times slower than it need be.
+
+#![expect(unsafe_code, reason = "calls the next layer's functions")]
+
+use core::ffi::c_void;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ash::vk;
+use ash::vk::Handle;
+use towpath_ledger::Outcome;
+
+use super::NO_DEVICE;
+use crate::abi;
+use crate::device::{self, Device};
+use crate::record::{At, start};
+use crate::wall;
+
+/// Buffers and memory that a finding may come of; the lock is taken by none of a frame's usual calls.
+#[derive(Debug)]
+pub(crate) struct Memories {
+    types: Vec<vk::MemoryPropertyFlags>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Buffers that transfers write, which nothing else of the GPU reads.
+    readback_buffers: BTreeSet<u64>,
+    /// Uncached memory: its size, and whether such a buffer is bound to it.
+    uncached: BTreeMap<u64, (u64, bool)>,
+}
+
+impl Memories {
+    pub(crate) fn new(types: Vec<vk::MemoryPropertyFlags>) -> Self {
+        Self {
+            types,
+            state: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_uncached(&self, index: u32) -> bool {
+        let flags = usize::try_from(index)
+            .ok()
+            .and_then(|index| self.types.get(index));
+        flags.is_some_and(|flags| {
+            flags.contains(vk::MemoryPropertyFlags::HOST_VISIBLE)
+                && !flags.contains(vk::MemoryPropertyFlags::HOST_CACHED)
+        })
+    }
+
+    fn bound(&self, buffer: vk::Buffer, memory: vk::DeviceMemory) {
+        let mut state = self.lock();
+        if state.readback_buffers.contains(&buffer.as_raw())
+            && let Some(found) = state.uncached.get_mut(&memory.as_raw())
+        {
+            found.1 = true;
+        }
+    }
+}
+
+/// `vkAllocateMemory`.
+pub(crate) unsafe extern "system" fn allocate(
+    handle: vk::Device,
+    info: *const vk::MemoryAllocateInfo<'_>,
+    alloc: *const vk::AllocationCallbacks<'_>,
+    out: *mut vk::DeviceMemory,
+) -> vk::Result {
+    let Some((device, next)) = device::next(handle, |next| next.allocate_memory) else {
+        return NO_DEVICE;
+    };
+    // SAFETY: the application's arguments, unchanged.
+    let answer = unsafe { next(handle, info, alloc, out) };
+    if let (vk::Result::SUCCESS, Some(info), Some(made)) = (answer, abi::get(info), abi::get(out)) {
+        wall::beside(|| {
+            if device.memories.is_uncached(info.memory_type_index) {
+                let entry = (info.allocation_size, false);
+                device.memories.lock().uncached.insert(made.as_raw(), entry);
+            }
+        });
+    }
+    answer
+}
+
+/// `vkFreeMemory`.
+pub(crate) unsafe extern "system" fn free(
+    handle: vk::Device,
+    memory: vk::DeviceMemory,
+    alloc: *const vk::AllocationCallbacks<'_>,
+) {
+    if let Some((device, next)) = device::next(handle, |next| next.free_memory) {
+        wall::beside(|| {
+            device.memories.lock().uncached.remove(&memory.as_raw());
+        });
+        // SAFETY: the application's arguments, unchanged.
+        unsafe { next(handle, memory, alloc) };
+    }
+}
+
+/// `vkMapMemory`.
+pub(crate) unsafe extern "system" fn map(
+    handle: vk::Device,
+    memory: vk::DeviceMemory,
+    offset: vk::DeviceSize,
+    size: vk::DeviceSize,
+    flags: vk::MemoryMapFlags,
+    out: *mut *mut c_void,
+) -> vk::Result {
+    let Some((device, next)) = device::next(handle, |next| next.map_memory) else {
+        return NO_DEVICE;
+    };
+    let started = start();
+    // SAFETY: the application's arguments, unchanged.
+    let answer = unsafe { next(handle, memory, offset, size, flags, out) };
+    wall::beside(|| {
+        let found = device
+            .memories
+            .lock()
+            .uncached
+            .get(&memory.as_raw())
+            .copied();
+        if let Some((whole, true)) = found {
+            let bytes = if size == vk::WHOLE_SIZE {
+                whole.saturating_sub(offset)
+            } else {
+                size
+            };
+            device
+                .recorder
+                .call(At::MapUncached, started, bytes, Outcome::Observed);
+        }
+    });
+    answer
+}
+
+/// `vkCreateBuffer`.
+pub(crate) unsafe extern "system" fn create_buffer(
+    handle: vk::Device,
+    info: *const vk::BufferCreateInfo<'_>,
+    alloc: *const vk::AllocationCallbacks<'_>,
+    out: *mut vk::Buffer,
+) -> vk::Result {
+    let Some((device, next)) = device::next(handle, |next| next.create_buffer) else {
+        return NO_DEVICE;
+    };
+    // SAFETY: the application's arguments, unchanged.
+    let answer = unsafe { next(handle, info, alloc, out) };
+    if let (vk::Result::SUCCESS, Some(info), Some(made)) = (answer, abi::get(info), abi::get(out)) {
+        // A buffer that also feeds the GPU is more likely an upload buffer.
+        let is_readback = info.usage == vk::BufferUsageFlags::TRANSFER_DST;
+        if is_readback {
+            wall::beside(|| {
+                device
+                    .memories
+                    .lock()
+                    .readback_buffers
+                    .insert(made.as_raw());
+            });
+        }
+    }
+    answer
+}
+
+/// `vkDestroyBuffer`.
+pub(crate) unsafe extern "system" fn destroy_buffer(
+    handle: vk::Device,
+    buffer: vk::Buffer,
+    alloc: *const vk::AllocationCallbacks<'_>,
+) {
+    if let Some((device, next)) = device::next(handle, |next| next.destroy_buffer) {
+        wall::beside(|| {
+            device
+                .memories
+                .lock()
+                .readback_buffers
+                .remove(&buffer.as_raw());
+        });
+        // SAFETY: the application's arguments, unchanged.
+        unsafe { next(handle, buffer, alloc) };
+    }
+}
+
+/// `vkBindBufferMemory`.
+pub(crate) unsafe extern "system" fn bind_buffer(
+    handle: vk::Device,
+    buffer: vk::Buffer,
+    memory: vk::DeviceMemory,
+    offset: vk::DeviceSize,
+) -> vk::Result {
+    let Some((device, next)) = device::next(handle, |next| next.bind_buffer) else {
+        return NO_DEVICE;
+    };
+    wall::beside(|| device.memories.bound(buffer, memory));
+    // SAFETY: the application's arguments, unchanged.
+    unsafe { next(handle, buffer, memory, offset) }
+}
+
+/// `vkBindBufferMemory2`.
+pub(crate) unsafe extern "system" fn bind_buffer2(
+    handle: vk::Device,
+    count: u32,
+    infos: *const vk::BindBufferMemoryInfo<'_>,
+) -> vk::Result {
+    let Some((device, next)) = device::next(handle, |next| next.bind_buffer2) else {
+        return NO_DEVICE;
+    };
+    wall::beside(|| bound_all(device, abi::list(infos, count)));
+    // SAFETY: the application's arguments, unchanged.
+    unsafe { next(handle, count, infos) }
+}
+
+fn bound_all(device: &Device, infos: &[vk::BindBufferMemoryInfo<'_>]) {
+    for info in infos {
+        device.memories.bound(info.buffer, info.memory);
+    }
+}

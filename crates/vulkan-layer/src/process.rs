@@ -1,0 +1,96 @@
+//! What the layer knows once per process: settings, ledger, log.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::sync::OnceLock;
+
+use towpath_ledger::{Counter, Writer};
+use towpath_measure::{Clock as _, MonotonicClock, Nanos};
+use towpath_settings::Settings;
+
+use crate::abi;
+use crate::frames::FrameFile;
+
+/// The process's settings and what they opened.
+pub(crate) struct Process {
+    pub(crate) settings: Settings,
+    pub(crate) ledger: Option<Writer>,
+    pub(crate) frames: Option<FrameFile>,
+    log: Option<File>,
+}
+
+static PROCESS: OnceLock<Process> = OnceLock::new();
+
+/// Reads the settings at the first instance; later calls give the same.
+pub(crate) fn get() -> &'static Process {
+    PROCESS.get_or_init(Process::read)
+}
+
+/// The moment now, on the monotonic clock.
+pub(crate) fn now() -> Nanos {
+    MonotonicClock.now()
+}
+
+/// Counts a panic of ours, if there is a ledger to count in.
+pub(crate) fn count_panic() {
+    if let Some(ledger) = PROCESS.get().and_then(|process| process.ledger.as_ref()) {
+        ledger.count(Counter::PanicsCaught, 1);
+    }
+}
+
+impl Process {
+    fn read() -> Self {
+        let (settings, problems) = if abi::is_setuid() {
+            // The environment of a setuid process belongs to somebody else; the loader ignores it too.
+            Settings::read(|_| None)
+        } else {
+            Settings::from_environment()
+        };
+        let mut process = Self {
+            ledger: None,
+            frames: None,
+            log: settings
+                .log
+                .as_ref()
+                .and_then(|path| OpenOptions::new().append(true).create(true).open(path).ok()),
+            settings,
+        };
+        for problem in problems {
+            process.log(&problem.to_string());
+        }
+        process.ledger = process.open_ledger();
+        process.frames = process.open_frames();
+        process
+    }
+
+    fn open_ledger(&self) -> Option<Writer> {
+        let folder = self.settings.ledger.as_ref()?;
+        match Writer::create(folder, "vulkan-layer", self.settings.fix) {
+            Ok(writer) => Some(writer),
+            Err(error) => {
+                self.log(&format!("no ledger: {error}"));
+                None
+            }
+        }
+    }
+
+    fn open_frames(&self) -> Option<FrameFile> {
+        let path = self.settings.frames_csv.as_ref()?;
+        match FrameFile::create(path) {
+            Ok(file) => Some(file),
+            Err(error) => {
+                self.log(&format!("no frame log at {}: {error}", path.display()));
+                None
+            }
+        }
+    }
+
+    /// One line in the log file; silent without one.
+    pub(crate) fn log(&self, line: &str) {
+        if let Some(mut file) = self.log.as_ref() {
+            let whole = format!("towpath vulkan-layer [{}]: {line}\n", std::process::id());
+            // There is nowhere to complain to about the place for complaints.
+            let _written = file.write_all(whole.as_bytes()).is_ok();
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! What goes into the ledger, per device: one site per call.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use towpath_ledger::{Call, Counter, Histogram, HostPath, Outcome, SiteId, SiteKey, Stack, Writer};
+use towpath_measure::Nanos;
+
+use crate::process::{self, Process};
+
+/// Presents after which pipelines count as made in the middle of frames: menus and loading screens
+/// of the programs looked at are through by then.
+const IN_PLAY_FROM: u64 = 60;
+
+macro_rules! sites {
+    ($($(#[$doc:meta])* $name:ident: $path:ident = $call:literal;)+) => {
+        /// Calls that have a site.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        pub(crate) enum At { $($(#[$doc])* $name,)+ }
+
+        const SITES: &[(At, HostPath, &str)] = &[$((At::$name, HostPath::$path, $call),)+];
+    };
+}
+
+sites! {
+    CreateGraphics: Cache = "vkCreateGraphicsPipelines";
+    CreateCompute: Cache = "vkCreateComputePipelines";
+    CreateRayTracing: Cache = "vkCreateRayTracingPipelinesKHR";
+    /// Any of the three, once the program presents frames.
+    CreateInPlay: Cache = "vkCreate*Pipelines in play";
+    CreateCache: Cache = "vkCreatePipelineCache";
+    CacheSize: Cache = "vkGetPipelineCacheData (size)";
+    CacheData: Cache = "vkGetPipelineCacheData";
+    /// The data has the size that it had when it was last read or fetched.
+    CacheUnchanged: Cache = "vkGetPipelineCacheData (unchanged)";
+    Submit: Waits = "vkQueueSubmit";
+    Present: Waits = "vkQueuePresentKHR";
+    Acquire: Waits = "vkAcquireNextImageKHR";
+    WaitFences: Waits = "vkWaitForFences";
+    FenceStatus: Waits = "vkGetFenceStatus";
+    WaitSemaphores: Waits = "vkWaitSemaphores";
+    CounterValue: Waits = "vkGetSemaphoreCounterValue";
+    QueueIdle: Waits = "vkQueueWaitIdle";
+    DeviceIdle: Waits = "vkDeviceWaitIdle";
+    /// A map of memory that is not cached and that a transfer writes: reads of it are 40-87 x slow.
+    MapUncached: Readback = "vkMapMemory of uncached readback memory";
+}
+
+/// A device's sites.
+pub(crate) struct Recorder {
+    sites: Vec<SiteId>,
+    presents: AtomicU64,
+    last_present: AtomicU64,
+}
+
+/// Start of a call that is recorded.
+#[derive(Clone, Copy)]
+pub(crate) struct Started(Nanos);
+
+/// Reads the clock before a call is passed on.
+pub(crate) fn start() -> Started {
+    Started(process::now())
+}
+
+impl Started {
+    /// When the call began.
+    pub(crate) fn at(self) -> Nanos {
+        self.0
+    }
+}
+
+impl Recorder {
+    pub(crate) fn new(process: &Process, device: &str) -> Self {
+        let sites = process.ledger.as_ref().map_or_else(Vec::new, |ledger| {
+            let site = |(_, path, call): &(At, HostPath, &'static str)| {
+                ledger.site(&SiteKey {
+                    path: *path,
+                    call,
+                    device,
+                    stack: Stack::NONE,
+                })
+            };
+            SITES.iter().map(site).collect()
+        });
+        Self {
+            sites,
+            presents: AtomicU64::new(0),
+            last_present: AtomicU64::new(0),
+        }
+    }
+
+    /// Records a call that began at `started` and ends now.
+    pub(crate) fn call(&self, at: At, started: Started, bytes: u64, outcome: Outcome) -> Nanos {
+        let end = process::now();
+        let wall = Nanos(end.0.saturating_sub(started.0.0));
+        let index = SITES.iter().position(|site| site.0 == at).unwrap_or(0);
+        if let (Some(ledger), Some(site)) = (ledger(), self.sites.get(index)) {
+            let call = Call {
+                start: started.0,
+                bytes,
+                wall,
+                outcome,
+                ..Call::default()
+            };
+            ledger.record(*site, &call);
+        }
+        wall
+    }
+
+    /// A wait, and whether it asked for what was known.
+    pub(crate) fn wait(&self, at: At, started: Started, objects: u32, is_repeat: bool) {
+        let wall = self.call(at, started, 0, Outcome::Observed);
+        if let Some(ledger) = ledger() {
+            ledger.count(Counter::WaitsEntered, 1);
+            if is_repeat {
+                ledger.count(Counter::WaitsRepeated, 1);
+            }
+            ledger.histogram(Histogram::WaitNanos, wall.0);
+            ledger.histogram(Histogram::WaitObjects, u64::from(objects));
+        }
+    }
+
+    /// Pipelines made by one call.
+    pub(crate) fn pipelines(&self, at: At, started: Started, made: &Made) {
+        let in_play = self.presents.load(Ordering::Relaxed) >= IN_PLAY_FROM;
+        let at = if in_play { At::CreateInPlay } else { at };
+        let wall = self.call(at, started, 0, made.outcome);
+        if let Some(ledger) = ledger() {
+            ledger.histogram(
+                Histogram::PipelineNanos,
+                wall.0 / u64::from(made.count.max(1)),
+            );
+            ledger.count(Counter::PipelinesCompiled, u64::from(made.compiled));
+        }
+    }
+
+    /// A present that returned.
+    pub(crate) fn present(&self, started: Started) {
+        self.call(At::Present, started, 0, Outcome::Observed);
+        self.presents.fetch_add(1, Ordering::Relaxed);
+        let at = started.at();
+        let last = self.last_present.swap(at.0, Ordering::Relaxed);
+        if let Some(ledger) = ledger() {
+            ledger.frame(at);
+            ledger.count(Counter::Frames, 1);
+            if last != 0 {
+                ledger.histogram(Histogram::FrameNanos, at.0.saturating_sub(last));
+            }
+        }
+    }
+}
+
+/// Adds to one of the ledger's totals.
+pub(crate) fn count(counter: Counter, n: u64) {
+    if let Some(ledger) = ledger() {
+        ledger.count(counter, n);
+    }
+}
+
+fn ledger() -> Option<&'static Writer> {
+    process::get().ledger.as_ref()
+}
+
+/// What became of the pipelines of one call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Made {
+    pub(crate) count: u32,
+    /// Those known to have been compiled now.
+    pub(crate) compiled: u32,
+    pub(crate) outcome: Outcome,
+}
