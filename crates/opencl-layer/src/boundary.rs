@@ -121,3 +121,86 @@ fn make_table(entries: usize) -> *const cl_icd_dispatch {
     }
     Box::into_raw(Box::new(table))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr::{null, null_mut};
+
+    unsafe extern "C" fn flush(_queue: *mut c_void) -> cl_int {
+        -1234
+    }
+
+    unsafe extern "C" fn release(_memory: *mut c_void) -> cl_int {
+        -4321
+    }
+
+    /// One test, since the driver's table is one per process.
+    #[test]
+    fn both_ways_of_initialisation_take_tables_of_any_length() {
+        let mut below = vec![next::empty()];
+        below[0].clReleaseMemObject = Some(release);
+        below[0].clFlush = Some(flush);
+        let (mut count, mut ours) = (7, null());
+        // Longer than ours, as newer loaders' tables are, equal, and cut before and after an entry.
+        let at = std::mem::offset_of!(cl_icd_dispatch, clReleaseMemObject) / size_of::<usize>();
+        for entries in [next::ENTRIES, 149, at + 1, at, 1, 0] {
+            let given = cl_uint::try_from(entries).unwrap();
+            // SAFETY: the table has at least as many entries as said, the others are valid.
+            let answer = unsafe {
+                clInitLayerWithProperties(
+                    given,
+                    below.as_ptr(),
+                    &raw mut count,
+                    &raw mut ours,
+                    null(),
+                )
+            };
+            assert_eq!(answer, CL_SUCCESS);
+            assert_eq!(count as usize, entries);
+            assert!(!ours.is_null());
+            let mut table = next::empty();
+            calls::fill(&mut table, entries);
+            assert_eq!(table.clReleaseMemObject.is_some(), entries > at);
+            assert!(table.clEnqueueReadBuffer.is_none(), "the driver has none");
+            let known = next::table().unwrap().clReleaseMemObject;
+            assert_eq!(known.is_some(), entries > at, "read past the end");
+        }
+        // SAFETY: as above; a length beyond our table is cut to it.
+        let answer = unsafe { clInitLayer(9, below.as_ptr(), &raw mut count, &raw mut ours) };
+        assert_eq!(answer, CL_SUCCESS);
+        // SAFETY: null is allowed.
+        let answer = unsafe { clInitLayer(9, null(), &raw mut count, &raw mut ours) };
+        assert_eq!(answer, CL_INVALID_VALUE);
+        // SAFETY: null is allowed.
+        let answer = unsafe { clInitLayer(9, below.as_ptr(), null_mut(), &raw mut ours) };
+        assert_eq!(answer, CL_INVALID_VALUE);
+        assert_eq!(clDeinitLayer(), CL_SUCCESS);
+    }
+
+    #[test]
+    fn the_layer_says_what_it_is() {
+        let mut version: cl_uint = 0;
+        let value: *mut c_void = (&raw mut version).cast();
+        // SAFETY: four bytes, as said.
+        let answer = unsafe { clGetLayerInfo(CL_LAYER_API_VERSION, 4, value, null_mut()) };
+        assert_eq!((answer, version), (CL_SUCCESS, 100));
+        // SAFETY: three bytes are too few, and nothing is written.
+        let answer = unsafe { clGetLayerInfo(CL_LAYER_API_VERSION, 3, value, null_mut()) };
+        assert_eq!(answer, CL_INVALID_VALUE);
+        let mut size = 0;
+        // SAFETY: null value, valid size.
+        let answer = unsafe { clGetLayerInfo(CL_LAYER_NAME, 0, null_mut(), &raw mut size) };
+        assert_eq!((answer, size), (CL_SUCCESS, 8));
+        // SAFETY: as above.
+        let answer = unsafe { clGetLayerInfo(1, 0, null_mut(), null_mut()) };
+        assert_eq!(answer, CL_INVALID_VALUE);
+    }
+
+    #[test]
+    fn a_panic_of_ours_stays_behind_the_wall() {
+        assert_eq!(wall(|| 5), Some(5));
+        let answer: Option<()> = wall(|| panic!("ours"));
+        assert_eq!(answer, None);
+    }
+}

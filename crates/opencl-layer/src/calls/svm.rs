@@ -82,7 +82,7 @@ pub(super) unsafe extern "C" fn enqueue_free(
 ) -> cl_int {
     // The driver may hand the list to the program's function, so that it is read before.
     // SAFETY: OpenCL demands `count` pointers, or null and 0.
-    let list = unsafe { freed(pointers, count) };
+    let list = wall(|| unsafe { freed(pointers, count) }).unwrap_or_default();
     let answer = forward!(
         clEnqueueSVMFree(queue, count, pointers, function, data, waits, wait_list, event),
         else CL_INVALID_OPERATION
