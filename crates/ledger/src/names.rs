@@ -115,6 +115,12 @@ numbered! {
     CacheMiss = 31, "not in the store";
     /// Stored for later.
     CacheStored = 32, "stored";
+    /// A part of the destination is not mapped.
+    NotMapped = 33, "destination is not mapped";
+    /// Too many separate rows to handle one by one.
+    TooScattered = 34, "too many separate rows";
+    /// The call's form or its queue forbids staging.
+    NotStageable = 35, "may not be staged";
 }
 
 impl Outcome {

@@ -17,6 +17,16 @@
 //! 4. Forward the program's call unchanged, then [`readback::wrote`] if it succeeded.
 //! 5. Record cold bytes, wall time and outcome.
 //!
+//! # What a layer does to stage
+//!
+//! One `opencl::Staging` per context and device, on a queue of its own made by `Cl::on_context`. For a
+//! blocking read or write that may be staged (`docs/readback.md`, "When a call may be staged"):
+//!
+//! 1. Describe the call as an `opencl::Transfer`.
+//! 2. `Staging::read` or `Staging::write`. On any error forward the program's call as it is.
+//! 3. For a read with an event, forward `Staged::rest` with the program's event, then `Staged::finish`.
+//! 4. When the program releases the context, drop the `Staging` first.
+//!
 //! # What it does not do
 //!
 //! - It prints nothing, reads no settings, and keeps no thread that nobody asked for.

@@ -8,9 +8,11 @@
 use std::ptr::{null, null_mut};
 
 use towpath_needs::{Need, can_run};
-use towpath_transfer::engine::{Bring, Destination, Error, Shape, Source};
-use towpath_transfer::opencl::{Buffer, Cl, Functions, Handle, Region, Staging, TRUE, devices};
-use towpath_transfer::readback::Footprint;
+use towpath_transfer::engine::{Bring, Error, Shape};
+use towpath_transfer::opencl::{
+    Buffer, Cl, Functions, Handle, HostRows, Image, Region, Staging, TRUE, Transfer, devices,
+};
+use towpath_transfer::readback::ImageShape;
 
 fn open() -> Option<Cl> {
     if !can_run(&[Need::Pocl]) {
@@ -86,18 +88,60 @@ fn program_queue(cl: &Cl) -> (Cl, Handle) {
     (other, queue)
 }
 
+/// Stages a read, with and without an event, and forwards the rest as a layer does.
 fn read(
     staging: &Staging,
     queue: Handle,
-    region: &Region,
-    host: &mut [u8],
-    footprint: impl Fn(usize) -> Footprint,
+    call: &Transfer,
+    with_event: bool,
 ) -> Result<usize, Error> {
-    let footprint = footprint(host.as_mut_ptr().expose_provenance());
-    // SAFETY: the footprint lies in `host`, which only this call uses.
-    let to = unsafe { Destination::new(footprint, Bring::HugePages) };
-    // SAFETY: live queue and memory of this test; no events.
-    unsafe { staging.read(queue, region, footprint.bytes(), &to, &[]) }.map(|moved| moved.bytes)
+    let cl = staging.engine().backend();
+    // SAFETY: live queue and memory of the tests; the rows lie in a vector that only this call uses.
+    let staged = unsafe { staging.read(queue, call, Bring::HugePages, &[], with_event) }?;
+    let mut moved = staged.moved().bytes;
+    assert_eq!(staged.rest().is_some(), with_event);
+    if let Some(rest) = staged.rest() {
+        let mut event = null_mut();
+        // SAFETY: as above.
+        let code = unsafe { rest.forward_read(cl.functions(), queue, true, &[], &raw mut event) };
+        assert_eq!(code, 0);
+        assert!(!event.is_null());
+        // SAFETY: the event made above, released once.
+        let code = unsafe { (cl.functions().release_event)(event) };
+        assert_eq!(code, 0);
+        moved += rest.footprint().unwrap().bytes();
+    }
+    // SAFETY: as above.
+    unsafe { staged.finish() }?;
+    Ok(moved)
+}
+
+fn buffer(memory: &Buffer, offset: usize, host: &mut [u8]) -> Transfer {
+    Transfer {
+        region: Region::Buffer {
+            memory: memory.handle(),
+            offset,
+        },
+        host: host.as_mut_ptr().expose_provenance(),
+        rows: HostRows::Bytes(host.len()),
+    }
+}
+
+fn image_call(image: &Image, origin: [usize; 3], region: [usize; 3], host: &mut [u8]) -> Transfer {
+    Transfer {
+        region: Region::Image {
+            memory: image.handle(),
+            origin,
+            region,
+        },
+        host: host.as_mut_ptr().expose_provenance(),
+        rows: HostRows::Image {
+            shape: ImageShape::D2,
+            element_bytes: 16,
+            row_pitch: 0,
+            slice_pitch: 0,
+        },
+    }
 }
 
 #[test]
@@ -107,31 +151,48 @@ fn buffers_and_rectangles_and_images_are_read_as_the_plain_calls_read_them() {
     let staging = staging(&cl);
     let data = pattern(2_000_000);
     let memory = filled(&cl, &data);
-    for round in 0..3 {
+    for round in 0..4 {
         let mut host = vec![0_u8; 1_500_000];
-        let region = Region::Buffer {
-            memory: memory.handle(),
-            offset: 1000 + round,
-        };
-        let len = host.len();
-        read(&staging, queue, &region, &mut host, |at| {
-            Footprint::buffer(at, len).unwrap()
-        })
-        .unwrap();
-        assert!(host == data[1000 + round..][..len]);
+        let call = buffer(&memory, 1000 + round, &mut host);
+        assert_eq!(
+            read(&staging, queue, &call, round % 2 == 1).unwrap(),
+            host.len()
+        );
+        assert!(host == data[1000 + round..][..host.len()]);
     }
-    let rect = Region::Rect {
-        memory: memory.handle(),
-        origin: [16, 2, 1],
-        region: [600, 50, 3],
-        row_pitch: 1000,
-        slice_pitch: 100_000,
-    };
+    for with_event in [false, true] {
+        rectangles_are_read(&cl, &staging, queue, &memory, with_event);
+    }
+    images_are_read_and_written(&cl, &staging, queue);
+}
+
+fn rectangles_are_read(
+    cl: &Cl,
+    staging: &Staging,
+    queue: Handle,
+    memory: &Buffer,
+    with_event: bool,
+) {
     let mut host = vec![0_u8; 700 * 60 * 3];
-    read(&staging, queue, &rect, &mut host, |at| {
-        Footprint::rect(at, [8, 1, 0], [600, 50, 3], 700, 42_000).unwrap()
-    })
-    .unwrap();
+    let call = Transfer {
+        region: Region::Rect {
+            memory: memory.handle(),
+            origin: [16, 2, 1],
+            region: [600, 50, 3],
+            row_pitch: 1000,
+            slice_pitch: 100_000,
+        },
+        host: host.as_mut_ptr().expose_provenance(),
+        rows: HostRows::Rect {
+            origin: [8, 1, 0],
+            row_pitch: 700,
+            slice_pitch: 42_000,
+        },
+    };
+    assert_eq!(
+        read(staging, queue, &call, with_event).unwrap(),
+        600 * 50 * 3
+    );
     let mut plain = vec![0_u8; host.len()];
     let to = plain.as_mut_ptr().cast();
     // SAFETY: live queue and buffer; the rows lie in the vector by the pitches given; blocking.
@@ -155,33 +216,17 @@ fn buffers_and_rectangles_and_images_are_read_as_the_plain_calls_read_them() {
     };
     assert_eq!(code, 0);
     assert!(host == plain);
-    images_are_read_and_written(&cl, &staging, queue);
 }
 
 fn images_are_read_and_written(cl: &Cl, staging: &Staging, queue: Handle) {
     let image = cl.image(200, 300).unwrap();
-    let pixels = pattern(200 * 300 * 16);
-    let from = Footprint::buffer(pixels.as_ptr().expose_provenance(), pixels.len()).unwrap();
-    let whole = Region::Image {
-        memory: image.handle(),
-        origin: [0; 3],
-        region: [200, 300, 1],
-    };
-    // SAFETY: the bytes lie in the vector, which nobody writes.
-    let from = unsafe { Source::new(from) };
-    // SAFETY: live queue and image of this test; no events.
-    unsafe { staging.write(queue, &whole, &from, &[]) }.unwrap();
-    let part = Region::Image {
-        memory: image.handle(),
-        origin: [3, 5, 0],
-        region: [150, 200, 1],
-    };
+    let mut pixels = pattern(200 * 300 * 16);
+    let whole = image_call(&image, [0; 3], [200, 300, 1], &mut pixels);
+    // SAFETY: live queue and image of this test; the pixels lie in a vector that nobody writes.
+    unsafe { staging.write(queue, &whole, &[]) }.unwrap();
     let mut host = vec![0_u8; 150 * 200 * 16];
-    let len = host.len();
-    read(staging, queue, &part, &mut host, |at| {
-        Footprint::buffer(at, len).unwrap()
-    })
-    .unwrap();
+    let part = image_call(&image, [3, 5, 0], [150, 200, 1], &mut host);
+    assert_eq!(read(staging, queue, &part, true).unwrap(), host.len());
     for (row, bytes) in host.chunks(150 * 16).enumerate() {
         let start = ((row + 5) * 200 + 3) * 16;
         assert!(bytes == &pixels[start..start + bytes.len()]);
@@ -195,16 +240,10 @@ fn writes_reach_the_buffer_in_the_order_of_the_queue() {
     let staging = staging(&cl);
     let memory = filled(&cl, &vec![0; 500_000]);
     for round in 0..20_u8 {
-        let data = vec![round + 1; 300_000];
-        let from = Footprint::buffer(data.as_ptr().expose_provenance(), data.len()).unwrap();
-        // SAFETY: the bytes lie in the vector, which nobody writes.
-        let from = unsafe { Source::new(from) };
-        let region = Region::Buffer {
-            memory: memory.handle(),
-            offset: 100,
-        };
-        // SAFETY: live queue and buffer of this test; no events.
-        unsafe { staging.write(queue, &region, &from, &[]) }.unwrap();
+        let mut data = vec![round + 1; 300_000];
+        let call = buffer(&memory, 100, &mut data);
+        // SAFETY: live queue and buffer of this test; the bytes lie in a vector that nobody writes.
+        unsafe { staging.write(queue, &call, &[]) }.unwrap();
         let found = content(&program, &memory);
         assert!(found[100..300_100].iter().all(|byte| *byte == round + 1));
         assert!(
@@ -223,13 +262,8 @@ fn what_the_driver_refuses_is_refused_and_nothing_is_written() {
     let staging = staging(&cl);
     let memory = filled(&cl, &pattern(100_000));
     let mut host = vec![0xee_u8; 90_000];
-    let region = Region::Buffer {
-        memory: memory.handle(),
-        offset: 20_000,
-    };
-    let answer = read(&staging, queue, &region, &mut host, |at| {
-        Footprint::buffer(at, 90_000).unwrap()
-    });
+    let call = buffer(&memory, 20_000, &mut host);
+    let answer = read(&staging, queue, &call, false);
     assert!(matches!(
         answer,
         Err(Error::Driver {
@@ -247,15 +281,8 @@ fn memory_is_given_back() {
     let staging = staging(&cl);
     let memory = filled(&cl, &pattern(3 << 20));
     let mut host = vec![0_u8; 3 << 20];
-    let region = Region::Buffer {
-        memory: memory.handle(),
-        offset: 0,
-    };
-    let len = host.len();
-    read(&staging, queue, &region, &mut host, |at| {
-        Footprint::buffer(at, len).unwrap()
-    })
-    .unwrap();
+    let call = buffer(&memory, 0, &mut host);
+    read(&staging, queue, &call, true).unwrap();
     assert!(staging.engine().idle_pinned_bytes() > 0);
     assert!(staging.engine().idle_pinned_bytes() <= staging.engine().shape().pinned_bytes());
     staging.trim();

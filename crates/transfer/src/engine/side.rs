@@ -27,6 +27,7 @@ pub enum Bring {
 #[derive(Clone, Copy, Debug)]
 pub struct Destination {
     footprint: Footprint,
+    bytes: usize,
     bring: Bring,
 }
 
@@ -45,13 +46,30 @@ impl Destination {
     /// as long as the value or a copy of it is used.
     #[must_use]
     pub const unsafe fn new(footprint: Footprint, bring: Bring) -> Self {
-        Self { footprint, bring }
+        Self {
+            footprint,
+            bytes: footprint.bytes(),
+            bring,
+        }
     }
 
-    /// Bytes of all rows.
+    /// The same, but only for its first `bytes` packed bytes.
+    #[must_use]
+    pub const fn first(self, bytes: usize) -> Self {
+        Self {
+            bytes: if bytes < self.bytes {
+                bytes
+            } else {
+                self.bytes
+            },
+            ..self
+        }
+    }
+
+    /// Bytes that it takes.
     #[must_use]
     pub const fn bytes(&self) -> usize {
-        self.footprint.bytes()
+        self.bytes
     }
 
     /// Whether workers bring pages in.

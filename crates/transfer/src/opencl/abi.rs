@@ -128,6 +128,10 @@ functions! {
         Handle, Handle, u32, *const usize, *const usize, *const usize, usize, usize, usize, usize,
         *mut c_void, u32, *const Handle, *mut Handle
     ) -> i32;
+    write_buffer_rect = c"clEnqueueWriteBufferRect" (
+        Handle, Handle, u32, *const usize, *const usize, *const usize, usize, usize, usize, usize,
+        *const c_void, u32, *const Handle, *mut Handle
+    ) -> i32;
     read_image = c"clEnqueueReadImage" (
         Handle, Handle, u32, *const usize, *const usize, usize, usize, *mut c_void,
         u32, *const Handle, *mut Handle

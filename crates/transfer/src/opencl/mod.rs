@@ -13,10 +13,12 @@
 
 mod abi;
 mod backend;
+mod call;
 mod device;
 mod staging;
 
 pub use abi::{FALSE, Functions, Handle, ImageDescription, ImageFormat, SUCCESS, TRUE};
 pub use backend::{Buffer, Cl, Flight, Image, Slot};
+pub use call::{HostRows, Region, Transfer};
 pub use device::{Device, devices};
-pub use staging::{Region, Staging};
+pub use staging::{Staged, Staging};

@@ -5,9 +5,9 @@
 //! the copy's event. A write: chunks fill device memory of our own; then one copy command in the
 //! program's queue puts them in place. Either way the program's queue sees one command.
 //!
-//! The caller leaves out the last row (or the last bytes of a buffer) and afterwards forwards the
-//! program's own call for it: that call's event, profile, error code and implicit flush are then the
-//! driver's own.
+//! A program that asks for an event gets the driver's own: [`Staged::rest`] is the program's call for
+//! its last row, to be forwarded with the event. Another thread's command may have come between, so
+//! [`Staged::finish`] then takes the last row from the snapshot as well.
 
 #![expect(unsafe_code, reason = "calls of the OpenCL ABI")]
 
@@ -15,42 +15,9 @@ use std::sync::Mutex;
 
 use super::abi::{Functions, Handle};
 use super::backend::{Buffer, Cl, Event, check};
-use crate::engine::{Destination, Engine, Moved, Result, Shape, Source};
-
-/// A region of a program's memory object. All sizes in bytes but those of images, which are in pixels.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub enum Region {
-    /// Bytes of a buffer that follow one another.
-    Buffer {
-        /// The buffer.
-        memory: Handle,
-        /// First byte.
-        offset: usize,
-    },
-    /// Rows of a buffer.
-    Rect {
-        /// The buffer.
-        memory: Handle,
-        /// Bytes, rows, slices to the first byte.
-        origin: [usize; 3],
-        /// Bytes, rows, slices.
-        region: [usize; 3],
-        /// Bytes from row to row, 0 for packed.
-        row_pitch: usize,
-        /// Bytes from slice to slice, 0 for packed.
-        slice_pitch: usize,
-    },
-    /// Pixels of an image.
-    Image {
-        /// The image.
-        memory: Handle,
-        /// First pixel.
-        origin: [usize; 3],
-        /// Pixels, rows, slices; each at least 1.
-        region: [usize; 3],
-    },
-}
+use super::call::{Region, Transfer};
+use crate::engine::{Bring, Destination, Engine, Error, Moved, Result, Shape, Source};
+use crate::readback::Footprint;
 
 /// Staged reads and writes on one context and device.
 #[derive(Debug)]
@@ -94,10 +61,10 @@ impl Staging {
         let _code = self.engine.backend().finish();
     }
 
-    /// Reads the whole of `region`, of which the destination takes the first bytes.
+    /// Reads all rows of a call into host memory.
     ///
-    /// `whole_bytes` is the packed size of the region; a destination that is shorter leaves the rest
-    /// to a call of the program's own.
+    /// With `wants_event`, the last row is left out: forward [`Staged::rest`] with the program's event,
+    /// then call [`Staged::finish`]. Without, the call is done and must not be forwarded.
     ///
     /// # Errors
     ///
@@ -105,24 +72,34 @@ impl Staging {
     ///
     /// # Safety
     ///
-    /// `queue`, the region's memory and the events of `wait_list` are live, of this context, and the
-    /// region is as a call of the program names it. The driver checks it as it would the program's.
+    /// `queue`, the region's memory and the events of `wait_list` are live and of this context. Host
+    /// memory is writable for the call's footprint and used by nobody else until this returns.
     pub unsafe fn read(
         &self,
         queue: Handle,
-        region: &Region,
-        whole_bytes: usize,
-        to: &Destination,
+        call: &Transfer,
+        bring: Bring,
         wait_list: &[Handle],
-    ) -> Result<Moved> {
-        let scratch = self.take_scratch(whole_bytes)?;
-        // SAFETY: the caller's promise; the scratch holds `whole_bytes`.
+        wants_event: bool,
+    ) -> Result<Staged<'_>> {
+        let footprint = call.footprint().map_err(|_unclear| UNCLEAR)?;
+        let bytes = footprint.bytes();
+        let rest = if wants_event {
+            Some(call.last_row().ok_or(UNCLEAR)?)
+        } else {
+            None
+        };
+        // SAFETY: the caller's promise.
+        let to = unsafe { Destination::new(footprint, bring) };
+        let first = bytes - rest.map_or(0, |(_, bytes)| bytes);
+        let scratch = self.take_scratch(bytes)?;
+        // SAFETY: the caller's promise; the scratch holds `bytes`.
         let copied = unsafe {
             self.copy(
                 queue,
-                region,
+                &call.region,
                 &scratch.buffer,
-                whole_bytes,
+                bytes,
                 wait_list,
                 false,
             )
@@ -131,15 +108,30 @@ impl Staging {
         cl.wait_behind(&copied)?;
         // SAFETY: the caller's promise.
         check("clFlush", unsafe { (cl.functions().flush)(queue) })?;
-        let moved = self.engine.read(&scratch.buffer, 0, to);
-        // Reads of every chunk have ended, and with them the copy they waited for.
-        self.give_scratch(scratch, moved.is_err().then_some(copied));
-        moved
+        match self.engine.read(&scratch.buffer, 0, &to.first(first)) {
+            Ok(moved) => Ok(Staged {
+                staging: self,
+                scratch: Some(scratch),
+                moved,
+                rest: rest.map(|(call, _)| call),
+                last: Footprint::buffer(
+                    footprint.envelope().end() - (bytes - first),
+                    bytes - first,
+                )
+                .ok(),
+                first,
+            }),
+            Err(error) => {
+                self.give_scratch(scratch, Some(copied));
+                Err(error)
+            }
+        }
     }
 
-    /// Writes the first bytes of `region` from `from`, where `whole_bytes` is what the source has.
+    /// Writes all rows of a call from host memory, for a program that asks for no event.
     ///
-    /// Returns when the program may change its memory; the copy into place is in the program's queue.
+    /// Returns when the program may change its memory; the copy into place is in the program's queue,
+    /// flushed.
     ///
     /// # Errors
     ///
@@ -147,35 +139,38 @@ impl Staging {
     ///
     /// # Safety
     ///
-    /// As [`Self::read`].
+    /// As [`Self::read`], with host memory readable and unchanged until this returns.
     pub unsafe fn write(
         &self,
         queue: Handle,
-        region: &Region,
-        from: &Source,
+        call: &Transfer,
         wait_list: &[Handle],
     ) -> Result<Moved> {
-        let bytes = from.bytes();
-        let scratch = self.take_scratch(bytes)?;
-        let moved = match self.engine.write(from, &scratch.buffer, 0) {
+        let footprint = call.footprint().map_err(|_unclear| UNCLEAR)?;
+        // SAFETY: the caller's promise.
+        let from = unsafe { Source::new(footprint) };
+        let scratch = self.take_scratch(footprint.bytes())?;
+        let moved = match self.engine.write(&from, &scratch.buffer, 0) {
             Ok(moved) => moved,
             Err(error) => {
                 self.give_scratch(scratch, None);
                 return Err(error);
             }
         };
+        let bytes = footprint.bytes();
         // SAFETY: the caller's promise; the scratch holds `bytes`.
-        let copied = unsafe { self.copy(queue, region, &scratch.buffer, bytes, wait_list, true) };
-        match copied {
-            Ok(event) => {
-                self.give_scratch(scratch, Some(event));
-                Ok(moved)
-            }
-            Err(error) => {
-                self.give_scratch(scratch, None);
-                Err(error)
-            }
+        let copied =
+            unsafe { self.copy(queue, &call.region, &scratch.buffer, bytes, wait_list, true) };
+        let (event, answer) = match copied {
+            Ok(event) => (Some(event), Ok(moved)),
+            Err(error) => (None, Err(error)),
+        };
+        if event.is_some() {
+            // SAFETY: the caller's promise.
+            let _code = unsafe { (self.engine.backend().functions().flush)(queue) };
         }
+        self.give_scratch(scratch, event);
+        answer
     }
 
     /// The one command in the program's queue: region to scratch, or scratch to region.
@@ -253,6 +248,62 @@ impl Staging {
         let mut sum: usize = kept.iter().map(|one| one.buffer.bytes()).sum();
         while sum > self.scratch_bytes_max && !kept.is_empty() {
             sum -= kept.remove(0).buffer.bytes();
+        }
+    }
+}
+
+/// A read that has been staged.
+#[derive(Debug)]
+pub struct Staged<'a> {
+    staging: &'a Staging,
+    scratch: Option<Scratch>,
+    moved: Moved,
+    rest: Option<Transfer>,
+    last: Option<Footprint>,
+    first: usize,
+}
+
+impl Staged<'_> {
+    /// What was moved.
+    #[must_use]
+    pub const fn moved(&self) -> Moved {
+        self.moved
+    }
+
+    /// The call to forward with the program's event; `None` if nothing is to be forwarded.
+    #[must_use]
+    pub const fn rest(&self) -> Option<&Transfer> {
+        self.rest.as_ref()
+    }
+
+    /// After the rest was forwarded and is done: takes the last row from the snapshot too, so that all
+    /// rows are of one moment.
+    ///
+    /// # Errors
+    ///
+    /// The driver's refusal; the last row is then the one that was forwarded.
+    ///
+    /// # Safety
+    ///
+    /// Host memory is as promised to [`Staging::read`].
+    pub unsafe fn finish(mut self) -> Result<()> {
+        let (Some(last), Some(scratch), Some(_rest)) = (self.last, &self.scratch, &self.rest)
+        else {
+            return Ok(());
+        };
+        // SAFETY: the caller's promise.
+        let to = unsafe { Destination::new(last, Bring::Nothing) };
+        let answer = self.staging.engine.read(&scratch.buffer, self.first, &to);
+        self.rest = None;
+        answer.map(|_moved| ())
+    }
+}
+
+impl Drop for Staged<'_> {
+    fn drop(&mut self) {
+        if let Some(scratch) = self.scratch.take() {
+            // Every read of it has ended, and with them the copy they waited for.
+            self.staging.give_scratch(scratch, None);
         }
     }
 }
@@ -382,3 +433,10 @@ impl Command {
         })
     }
 }
+
+/// What a call without a clear footprint is answered with: it is to be forwarded.
+const UNCLEAR: Error = Error::OutOfBounds {
+    offset: 0,
+    bytes: 0,
+    capacity: 0,
+};

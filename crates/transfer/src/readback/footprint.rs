@@ -222,25 +222,6 @@ impl Footprint {
         }
     }
 
-    /// The same without its last `bytes` packed bytes, if it is contiguous; `None` if nothing would be
-    /// left or it is not.
-    #[must_use]
-    pub const fn without_last(&self, bytes: usize) -> Option<Self> {
-        let all = self.bytes();
-        if self.envelope().len != all || bytes >= all {
-            return None;
-        }
-        let len = all - bytes;
-        Some(Self {
-            start: self.start,
-            row_bytes: len,
-            rows: 1,
-            row_pitch: len,
-            slices: 1,
-            slice_pitch: len,
-        })
-    }
-
     /// Runs of bytes whose pages all hold a byte of the footprint: rows are joined over gaps that
     /// are too small for a page.
     #[must_use]
