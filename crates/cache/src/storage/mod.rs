@@ -7,6 +7,7 @@ mod folder;
 mod kernel;
 mod map;
 mod pace;
+mod process_io;
 
 use std::fmt;
 use std::io;
@@ -16,6 +17,7 @@ pub use folder::{Folder, IoCounts};
 pub use kernel::{block_signals, idle_io_class};
 pub(crate) use map::Page;
 pub use pace::{Pace, Pacer, Pressure};
+pub use process_io::ProcessIo;
 
 /// Bytes of a file, mapped or copied. Cheap to clone.
 #[derive(Clone)]

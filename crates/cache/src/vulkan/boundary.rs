@@ -172,7 +172,8 @@ unsafe fn size(device: &ash::Device, cache: vk::PipelineCache) -> Result<u64> {
 /// The bytes of a pipeline cache, and whether they are all of it.
 ///
 /// ash's own wrapper asks again until the answer is complete; a driver whose cache grows all the time
-/// or whose sizes lie would never let it go. Here the size is asked once, with a quarter to spare.
+/// would never let it go. Here the size is asked once and the buffer has exactly that size: lavapipe
+/// 22.3.6 "fills" any larger one. What was written to it with `VK_INCOMPLETE` is valid by itself.
 ///
 /// # Errors
 ///
@@ -184,7 +185,7 @@ unsafe fn size(device: &ash::Device, cache: vk::PipelineCache) -> Result<u64> {
 pub unsafe fn raw_data(device: &ash::Device, cache: vk::PipelineCache) -> Result<(Vec<u8>, bool)> {
     // SAFETY: the caller's promise.
     let announced = unsafe { size(device, cache) }?;
-    let room = usize::try_from(announced + announced / 4 + 64).unwrap_or(usize::MAX);
+    let room = usize::try_from(announced).unwrap_or(usize::MAX);
     let mut data: Vec<u8> = Vec::new();
     if data.try_reserve_exact(room).is_err() {
         return Err(Error::Driver {

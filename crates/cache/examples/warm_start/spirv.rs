@@ -1,0 +1,118 @@
+//! Compute shaders as SPIR-V words, different for each number.
+
+/// The words of shader `n`: 300 steps of arithmetic on one float of a storage buffer, in an order and
+/// with constants that only this number has.
+pub(crate) fn shader(n: u64, steps: usize) -> Vec<u32> {
+    let mut random = fastrand::Rng::with_seed(0x70_77_00 + n);
+    let mut words = Words(vec![0x0723_0203, 0x0001_0000, 0, 0, 0]);
+    preamble(&mut words);
+    // A pool of constants; ids follow on those of the preamble.
+    let constants: Vec<u32> = (0..16).map(|i| FIRST_FREE + i).collect();
+    for id in &constants {
+        let value = 0.5 + random.f32();
+        words.op(43, &[FLOAT, *id, value.to_bits()]);
+    }
+    let mut next = FIRST_FREE + 16;
+    let mut id = || {
+        next += 1;
+        next
+    };
+    words.op(54, &[VOID, MAIN, 0, FUNCTION]);
+    words.op(248, &[id()]);
+    let (index_at, index, at) = (id(), id(), id());
+    words.op(65, &[POINTER_IN_UINT, index_at, GLOBAL_ID, ZERO]);
+    words.op(61, &[UINT, index, index_at]);
+    words.op(65, &[POINTER_FLOAT, at, BUFFER, ZERO, index]);
+    let mut x = id();
+    words.op(61, &[FLOAT, x, at]);
+    let mut y = x;
+    for _ in 0..steps {
+        let constant = random.choice(&constants).copied().unwrap_or(ZERO);
+        let result = id();
+        match random.u8(0..6) {
+            0 => words.op(133, &[FLOAT, result, x, constant]),
+            1 => words.op(129, &[FLOAT, result, x, y]),
+            2 => words.op(131, &[FLOAT, result, y, x]),
+            // GLSL.std.450: FAbs 4, Sin 13, FMin 37.
+            3 => words.op(12, &[FLOAT, result, GLSL, 4, x]),
+            4 => words.op(12, &[FLOAT, result, GLSL, 13, x]),
+            _ => words.op(12, &[FLOAT, result, GLSL, 37, x, constant]),
+        }
+        y = x;
+        x = result;
+    }
+    words.op(62, &[at, x]);
+    words.op(253, &[]);
+    words.op(56, &[]);
+    if let Some(bound) = words.0.get_mut(3) {
+        *bound = id();
+    }
+    words.0
+}
+
+const MAIN: u32 = 1;
+const GLOBAL_ID: u32 = 2;
+const GLSL: u32 = 3;
+const VOID: u32 = 4;
+const FUNCTION: u32 = 5;
+const UINT: u32 = 6;
+const FLOAT: u32 = 7;
+const UINT3: u32 = 8;
+const POINTER_IN_UINT3: u32 = 9;
+const POINTER_IN_UINT: u32 = 10;
+const ARRAY: u32 = 11;
+const BLOCK: u32 = 12;
+const POINTER_BLOCK: u32 = 13;
+const POINTER_FLOAT: u32 = 14;
+const BUFFER: u32 = 15;
+const ZERO: u32 = 16;
+const FIRST_FREE: u32 = 17;
+
+struct Words(Vec<u32>);
+
+impl Words {
+    fn op(&mut self, code: u32, operands: &[u32]) {
+        let count = u32::try_from(operands.len() + 1).unwrap_or(1);
+        self.0.push(count << 16 | code);
+        self.0.extend_from_slice(operands);
+    }
+}
+
+/// A short text as words: bytes in order, ended by zero.
+fn text(text: &str) -> Vec<u32> {
+    let mut bytes = text.as_bytes().to_vec();
+    bytes.push(0);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    let word = |b: &[u8]| u32::from_le_bytes(b.try_into().unwrap_or_default());
+    bytes.chunks_exact(4).map(word).collect()
+}
+
+/// Everything before the function: capability, entry point, decorations, types, variables.
+fn preamble(words: &mut Words) {
+    words.op(17, &[1]);
+    words.op(11, &[&[GLSL], text("GLSL.std.450").as_slice()].concat());
+    words.op(14, &[0, 1]);
+    let entry = [&[5, MAIN], text("main").as_slice(), &[GLOBAL_ID]].concat();
+    words.op(15, &entry);
+    words.op(16, &[MAIN, 17, 64, 1, 1]);
+    words.op(71, &[ARRAY, 6, 4]);
+    words.op(71, &[BLOCK, 3]);
+    words.op(72, &[BLOCK, 0, 35, 0]);
+    words.op(71, &[BUFFER, 34, 0]);
+    words.op(71, &[BUFFER, 33, 0]);
+    words.op(71, &[GLOBAL_ID, 11, 28]);
+    words.op(19, &[VOID]);
+    words.op(33, &[FUNCTION, VOID]);
+    words.op(21, &[UINT, 32, 0]);
+    words.op(22, &[FLOAT, 32]);
+    words.op(23, &[UINT3, UINT, 3]);
+    words.op(32, &[POINTER_IN_UINT3, 1, UINT3]);
+    words.op(32, &[POINTER_IN_UINT, 1, UINT]);
+    words.op(29, &[ARRAY, FLOAT]);
+    words.op(30, &[BLOCK, ARRAY]);
+    words.op(32, &[POINTER_BLOCK, 2, BLOCK]);
+    words.op(32, &[POINTER_FLOAT, 2, FLOAT]);
+    words.op(59, &[POINTER_IN_UINT3, GLOBAL_ID, 1]);
+    words.op(59, &[POINTER_BLOCK, BUFFER, 2]);
+    words.op(43, &[UINT, ZERO, 0]);
+}
