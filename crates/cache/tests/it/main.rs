@@ -7,5 +7,7 @@
 
 mod common;
 mod crash;
+mod folders;
+mod many;
 mod saving;
 mod store;
