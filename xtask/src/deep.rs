@@ -11,7 +11,7 @@ pub(crate) struct Args {
     /// Seconds for each fuzz target.
     #[arg(long, default_value_t = 300)]
     fuzz_seconds: u32,
-    /// Only this part: fuzz, loom, stress.
+    /// Only this part: loom, false-alarms, fuzz, stress.
     #[arg(long)]
     only: Option<String>,
 }
@@ -25,6 +25,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let wanted = |part: &str| args.only.as_deref().is_none_or(|only| only == part);
     if wanted("loom") {
         loom()?;
+    }
+    if wanted("false-alarms") {
+        false_alarms()?;
     }
     if wanted("fuzz") {
         fuzz(args.fuzz_seconds)?;
@@ -43,6 +46,19 @@ fn loom() -> Result<()> {
         &["test", "--release", "-p", "towpath-sync", "--lib"],
         &environment,
     )
+}
+
+fn false_alarms() -> Result<()> {
+    say("False alarms and power of every way to a verdict.");
+    let example = [
+        "run",
+        "--release",
+        "-p",
+        "towpath-measure",
+        "--example",
+        "false_alarms",
+    ];
+    run_with(&cargo(), &[&example[..], &["--", "100000"]].concat(), &[])
 }
 
 fn fuzz(seconds: u32) -> Result<()> {

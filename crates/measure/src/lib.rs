@@ -31,17 +31,23 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bootstrap;
 pub mod clock;
 mod convert;
 pub mod design;
+pub mod drift;
 mod error;
 pub mod judge;
 pub mod multiple;
+pub mod permutation;
 pub mod plan;
 pub mod random;
+pub mod ranks;
 pub mod sample;
 pub mod signflip;
+pub mod simulation;
 pub mod student;
+pub mod ttest;
 pub mod units;
 
 pub use clock::{Clock, ManualClock, MonotonicClock};

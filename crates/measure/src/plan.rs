@@ -3,9 +3,11 @@
 //! Effects are ratios minus one (0.01 is 1 %), spreads are standard deviations of log ratios, which for small
 //! values are coefficients of variation. All promises are for a probability ([`POWER`]) of 80 % unless said.
 
+use std::cell::RefCell;
+
 use crate::judge::EXACT_PAIRS_MAX;
 use crate::signflip::smallest_p;
-use crate::student::{noncentral_t_cdf, t_upper_quantile};
+use crate::student::{bisect_to, noncentral_t_cdf, normal_cdf, normal_quantile, t_upper_quantile};
 
 /// The probability with which a promised effect is found.
 pub const POWER: f64 = 0.8;
@@ -58,6 +60,10 @@ pub fn power(pairs: usize, spread: f64, effect: f64, level: f64) -> f64 {
     let shift = (1.0 + effect).ln().abs();
     let df = pairs as f64 - 1.0;
     let level = reached_level(pairs, level);
+    if is_unanimous(pairs, level) {
+        let one_way = normal_cdf(shift / spread).powf(pairs as f64);
+        return one_way + normal_cdf(-shift / spread).powf(pairs as f64);
+    }
     two_sided_power(df, shift / spread * (pairs as f64).sqrt(), level)
 }
 
@@ -83,6 +89,11 @@ fn reached_level(pairs: usize, level: f64) -> f64 {
     }
     let step = smallest_p(pairs);
     (level / step + 1e-9).floor() * step
+}
+
+/// Whether only pairs that all point one way are proof: the power is then that of so many signs.
+fn is_unanimous(pairs: usize, reached_level: f64) -> bool {
+    pairs <= EXACT_PAIRS_MAX && reached_level > 0.0 && reached_level < 1.5 * smallest_p(pairs)
 }
 
 fn two_sided_power(df: f64, delta: f64, level: f64) -> f64 {
@@ -119,33 +130,67 @@ pub fn power_equivalent(pairs: usize, spread: f64, margin: f64, level: f64) -> f
 /// The smallest effect (ratio minus one) that `pairs` pairs find with probability [`POWER`]; `None` if none.
 #[must_use]
 pub fn detectable(pairs: usize, spread: f64, level: f64) -> Option<f64> {
-    smallest_effect(|effect| power(pairs, spread, effect, level))
+    if pairs < 2 {
+        return None;
+    }
+    let n = pairs as f64;
+    let level = reached_level(pairs, level);
+    if is_unanimous(pairs, level) {
+        // The n-th root of the power, up to the other tail of at most 2^-n.
+        return Some((normal_quantile(POWER.powf(1.0 / n)) * spread).exp_m1());
+    }
+    let delta = noncentrality(n - 1.0, level)?;
+    Some((delta * spread / n.sqrt()).exp_m1())
 }
 
 /// As [`detectable`], for two independent arms.
 #[must_use]
 pub fn detectable_unpaired(runs_a: usize, runs_b: usize, spread: f64, level: f64) -> Option<f64> {
-    smallest_effect(|effect| power_unpaired(runs_a, runs_b, spread, effect, level))
+    if runs_a < 2 || runs_b < 2 {
+        return None;
+    }
+    let (a, b) = (runs_a as f64, runs_b as f64);
+    let delta = noncentrality(a + b - 2.0, level)?;
+    Some((delta * spread * (1.0 / a + 1.0 / b).sqrt()).exp_m1())
 }
 
-fn smallest_effect(power: impl Fn(f64) -> f64) -> Option<f64> {
-    let mut high = 1e-6;
-    while power(high) < POWER {
+thread_local! {
+    /// Noncentralities found so far, by freedom and level: all metrics of a session ask for the same one.
+    static KNOWN: RefCell<Vec<(f64, f64, Option<f64>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The noncentrality at which a two-sided t-test has the power [`POWER`].
+fn noncentrality(df: f64, level: f64) -> Option<f64> {
+    KNOWN.with_borrow_mut(|known| {
+        let is_it = |&&(at_df, at_level, _): &&(f64, f64, Option<f64>)| {
+            at_df.total_cmp(&df).is_eq() && at_level.total_cmp(&level).is_eq()
+        };
+        if let Some(&(_, _, found)) = known.iter().find(is_it) {
+            return found;
+        }
+        let found = find_noncentrality(df, level);
+        if known.len() >= 64 {
+            known.clear();
+        }
+        known.push((df, level, found));
+        found
+    })
+}
+
+fn find_noncentrality(df: f64, level: f64) -> Option<f64> {
+    if level <= 0.0 {
+        return None;
+    }
+    let mut high = 4.0;
+    while two_sided_power(df, high, level) < POWER {
         high *= 2.0;
-        if high > 1e6 {
+        if high > 1e3 {
             return None;
         }
     }
-    let mut low = high / 2.0;
-    while high - low > 1e-4 * high {
-        let middle = f64::midpoint(low, high);
-        if power(middle) < POWER {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    Some(high)
+    Some(bisect_to(1e-7, 0.0, high, |delta| {
+        POWER - two_sided_power(df, delta, level)
+    }))
 }
 
 /// The fewest pairs that show a true ratio of 1 + `effect` with probability [`POWER`]; `None` above [`RUNS_MAX`].

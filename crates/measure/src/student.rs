@@ -4,6 +4,8 @@
 
 use statrs::function::{beta, erf, gamma};
 
+use crate::convert::floor_count;
+
 /// Standard normal distribution function.
 #[must_use]
 pub fn normal_cdf(x: f64) -> f64 {
@@ -61,16 +63,15 @@ pub fn t_upper_quantile(tail: f64, df: f64) -> f64 {
     while t_upper(high, df) > tail && high < 1e150 {
         high *= 2.0;
     }
-    bisect(0.0, high, |t| t_upper(t, df) - tail)
+    bisect_to(4.0 * f64::EPSILON, 0.0, high, |t| t_upper(t, df) - tail)
 }
 
 /// P(T <= t) for noncentral t with noncentrality `delta`.
 ///
 /// T = (Z + delta) / S with S^2 = chi^2 / df, integrated over S by Simpson's rule: the integrand is smooth and
-/// dies off like a normal density, so that 1 024 steps reach about 1e-10.
+/// dies off like a normal density; steps of an eighth of its sharpest feature reach about 1e-8.
 #[must_use]
 pub fn noncentral_t_cdf(t: f64, df: f64, delta: f64) -> f64 {
-    const STEPS: u32 = 1_024;
     let half = df / 2.0;
     let log_scale = std::f64::consts::LN_2 + half * half.ln() - gamma::ln_gamma(half);
     let density = |s: f64| {
@@ -82,12 +83,16 @@ pub fn noncentral_t_cdf(t: f64, df: f64, delta: f64) -> f64 {
     };
     let reach = 12.0 / (2.0 * df).sqrt();
     let (low, high) = ((1.0 - reach).max(0.0), 1.0 + reach);
-    let width = (high - low) / f64::from(STEPS);
-    let total: f64 = (0..=STEPS)
+    let sharpest = (2.0 * df).sqrt().max(t.abs());
+    // Cut off at 0 the integrand has an edge, and Simpson's rule only its fourth power.
+    let density_of_steps = if low > 0.0 { 4.0 } else { 12.0 };
+    let steps = 2 * floor_count((density_of_steps * (high - low) * sharpest).clamp(32.0, 4_096.0));
+    let width = (high - low) / steps as f64;
+    let total: f64 = (0..=steps)
         .map(|step| {
-            let s = low + width * f64::from(step);
+            let s = low + width * step as f64;
             let weight = match step {
-                0 | STEPS => 1.0,
+                end if end == 0 || end == steps => 1.0,
                 odd if odd % 2 == 1 => 4.0,
                 _ => 2.0,
             };
@@ -97,13 +102,18 @@ pub fn noncentral_t_cdf(t: f64, df: f64, delta: f64) -> f64 {
     (total * width / 3.0).clamp(0.0, 1.0)
 }
 
-/// The root of a falling function in [`low`, `high`], to the last bits.
-fn bisect(mut low: f64, mut high: f64, falling: impl Fn(f64) -> f64) -> f64 {
+/// The root of a falling function between `low` and `high`, to a relative `tolerance`.
+pub(crate) fn bisect_to(
+    tolerance: f64,
+    mut low: f64,
+    mut high: f64,
+    falling: impl Fn(f64) -> f64,
+) -> f64 {
     // False position (Illinois) inside a bracket: about ten evaluations, never leaves the bracket.
     let (mut at_low, mut at_high) = (falling(low), falling(high));
     let mut side = 0;
     for _ in 0..200 {
-        if (high - low) <= 4.0 * f64::EPSILON * high.abs() {
+        if (high - low) <= tolerance * high.abs() {
             break;
         }
         let guess = (low * at_high - high * at_low) / (at_high - at_low);

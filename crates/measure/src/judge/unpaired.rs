@@ -4,7 +4,8 @@ use super::paired::{by_t_of, relative_spread};
 use super::{Judgement, Method, Question, Remark, Scale};
 use crate::error::Result;
 use crate::plan;
-use crate::sample::{check_finite, mean, variance};
+use crate::sample::{check_finite, mean};
+use crate::ttest;
 
 /// Judges independent runs of two arms by Welch's t-test, on logarithms for ratios.
 ///
@@ -34,8 +35,8 @@ pub fn unpaired(a: &[f64], b: &[f64], question: &Question) -> Result<Judgement> 
         judged.remarks.push(Remark::TooFewRuns);
         return Ok(judged);
     }
-    let welch = Welch::of(&a, &b);
-    judged.spread = relative_spread(&judged, welch.pooled);
+    let welch = ttest::welch(&a, &b)?;
+    judged.spread = relative_spread(&judged, ttest::pooled_deviation(&a, &b));
     judged.detectable = judged
         .spread
         .and_then(|spread| plan::detectable_unpaired(a.len(), b.len(), spread, question.level));
@@ -48,30 +49,6 @@ pub fn unpaired(a: &[f64], b: &[f64], question: &Question) -> Result<Judgement> 
     judged.p_equivalent_adjusted = judged.p_equivalent;
     judged.decide();
     Ok(judged)
-}
-
-/// The parts of Welch's test.
-struct Welch {
-    error: f64,
-    df: f64,
-    pooled: f64,
-}
-
-impl Welch {
-    fn of(a: &[f64], b: &[f64]) -> Self {
-        let (n_a, n_b) = (a.len() as f64, b.len() as f64);
-        let (v_a, v_b) = (variance(a), variance(b));
-        let (share_a, share_b) = (v_a / n_a, v_b / n_b);
-        let square = share_a + share_b;
-        let df =
-            square * square / (share_a * share_a / (n_a - 1.0) + share_b * share_b / (n_b - 1.0));
-        let pooled = (((n_a - 1.0) * v_a + (n_b - 1.0) * v_b) / (n_a + n_b - 2.0)).sqrt();
-        Self {
-            error: square.sqrt(),
-            df,
-            pooled,
-        }
-    }
 }
 
 /// Neither arm varied: of the ways to deal the values out to the arms, this one is the most extreme.
