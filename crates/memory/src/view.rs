@@ -17,10 +17,13 @@ use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MremapFlags, ProtFlags, madvise, mmap, mmap_anonymous, mremap_fixed, munmap,
+};
 use towpath_sys::dma_buf::{self, Access};
 use towpath_sys::udmabuf;
 
+use crate::Range;
 use crate::memfd::{PAGE, granularity};
 use crate::volatile::VolatileBytes;
 
@@ -92,41 +95,72 @@ impl View {
     ///
     /// Every variant of [`Error`]; nothing stays mapped.
     pub fn stitch(pieces: &[FilePiece<'_>]) -> Result<Self, Error> {
-        let layout = Layout::of(pieces, Rule::Mapping)?;
+        let units = Units::default();
+        let spans = || pieces.iter().map(|piece| units.span(piece));
+        let mut view = Self::reserve(&Layout::of(spans())?)?;
         let writable = ProtFlags::READ | ProtFlags::WRITE;
-        let mut view = Self::reserve(&layout)?;
         let mut at = 0;
-        for (piece, index) in pieces.iter().zip(0..).filter(|(piece, _)| piece.len > 0) {
-            let (offset, len) = layout.span(piece, index)?;
+        for ((piece, span), index) in pieces.iter().zip(spans()).zip(0..) {
+            let (offset, len) = span?.widened(index)?;
+            if piece.len == 0 {
+                continue;
+            }
             // SAFETY: `Layout::of` summed the same spans, so `at + len` stays inside the reservation.
             let target = unsafe { view.start.add(at) };
             let flags = MapFlags::SHARED | MapFlags::FIXED;
+            let target = target.as_ptr().cast();
             // SAFETY: the target range belongs to our reservation, which nobody else uses yet.
-            unsafe {
-                mmap(
-                    target.as_ptr().cast(),
-                    len,
-                    writable,
-                    flags,
-                    piece.file,
-                    offset,
-                )
-            }
-            .map_err(refused("map a piece"))?;
+            unsafe { mmap(target, len, writable, flags, piece.file, offset) }
+                .map_err(refused("map a piece"))?;
             at += len;
             view.mappings += 1;
         }
-        // SAFETY: the range was mapped just above; populating it changes no contents.
-        let populated = unsafe {
-            madvise(
-                view.start.as_ptr().cast(),
-                view.mapped,
-                Advice::LinuxPopulateWrite,
-            )
+        view.populate()?;
+        Ok(view)
+    }
+
+    /// As [`stitch`](Self::stitch), for shared memory that is mapped already: each run of addresses gets a
+    /// second mapping of the same pages, without knowing their file. `unit` is the page size of all runs.
+    ///
+    /// # Errors
+    ///
+    /// As [`stitch`](Self::stitch). `EINVAL` and `EFAULT` in [`Error::Refused`] for memory that is private
+    /// or a driver's; the kernel also logs a warning then, so ask [`vma::kind`](crate::vma::kind) before.
+    pub fn alias(runs: &[Range], unit: u64) -> Result<Self, Error> {
+        let span = |run: &Range| Span {
+            offset: run.address as u64,
+            len: run.len as u64,
+            unit,
         };
-        match populated {
+        let layout = Layout::of(runs.iter().map(|run| Ok(span(run))))?;
+        let mut view = Self::reserve(&layout)?;
+        let mut at = 0;
+        for (run, index) in runs.iter().zip(0..).filter(|(run, _)| run.len > 0) {
+            let (address, len) = span(run).widened(index)?;
+            // SAFETY: as in `stitch`.
+            let target = unsafe { view.start.add(at) };
+            let source =
+                usize::try_from(address).map_err(|_too_large| Error::TooLarge { piece: index })?;
+            let source = std::ptr::without_provenance_mut(source);
+            let flags = MremapFlags::MAYMOVE;
+            // SAFETY: an old length of 0 leaves the source as it is and makes a second mapping; the
+            // target range belongs to our reservation.
+            unsafe { mremap_fixed(source, 0, len, flags, target.as_ptr().cast()) }
+                .map_err(refused("map a run again"))?;
+            at += len;
+            view.mappings += 1;
+        }
+        view.populate()?;
+        Ok(view)
+    }
+
+    /// Makes all pages present.
+    fn populate(&self) -> Result<(), Error> {
+        let start = self.start.as_ptr().cast();
+        // SAFETY: the range is mapped; populating it changes no contents.
+        match unsafe { madvise(start, self.mapped, Advice::LinuxPopulateWrite) } {
             // Kernels before 5.14 fault pages in at the first access instead.
-            Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(view),
+            Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
             Err(errno) => Err(refused("populate the view")(errno)),
         }
     }
@@ -140,10 +174,16 @@ impl View {
     /// Every variant of [`Error`]; `EINVAL` in [`Error::Refused`] for more than 1024 pieces or 64 MiB
     /// (the device's limits) and for files without `F_SEAL_SHRINK`.
     pub fn udmabuf(device: BorrowedFd<'_>, pieces: &[FilePiece<'_>]) -> Result<Self, Error> {
-        let layout = Layout::of(pieces, Rule::Pages)?;
+        // udmabuf takes 4 KiB pieces even of huge files.
+        let span = |piece: &FilePiece<'_>| Span {
+            offset: piece.offset,
+            len: piece.len,
+            unit: PAGE,
+        };
+        let layout = Layout::of(pieces.iter().map(|piece| Ok(span(piece))))?;
         let mut items = Vec::with_capacity(pieces.len());
         for (piece, index) in pieces.iter().zip(0..).filter(|(piece, _)| piece.len > 0) {
-            let (offset, len) = layout.span(piece, index)?;
+            let (offset, len) = span(piece).widened(index)?;
             items.push(udmabuf::Item::new(piece.file, offset, len as u64));
         }
         let buffer = udmabuf::create_list(device, &items).map_err(|source| Error::Refused {
@@ -152,18 +192,10 @@ impl View {
         })?;
         let writable = ProtFlags::READ | ProtFlags::WRITE;
         let no_hint = std::ptr::null_mut();
+        let len = layout.mapped;
         // SAFETY: a new mapping at an address of the kernel's choice.
-        let start = unsafe {
-            mmap(
-                no_hint,
-                layout.mapped,
-                writable,
-                MapFlags::SHARED,
-                &buffer,
-                0,
-            )
-        }
-        .map_err(refused("map a udmabuf"))?;
+        let start = unsafe { mmap(no_hint, len, writable, MapFlags::SHARED, &buffer, 0) }
+            .map_err(refused("map a udmabuf"))?;
         let start = NonNull::new(start.cast()).ok_or(Error::Empty)?;
         Ok(Self {
             start,
@@ -276,101 +308,110 @@ impl Drop for Accessing<'_> {
     }
 }
 
-/// Whether every inner border of `pieces` lies on a page border, so that a stitched view can be made.
-///
-/// # Errors
-///
-/// [`Error::Empty`], [`Error::Unaligned`], [`Error::TooLarge`], or the kernel's for a closed descriptor.
-pub fn check(pieces: &[FilePiece<'_>]) -> Result<(), Error> {
-    Layout::of(pieces, Rule::Mapping).map(|_layout| ())
+/// Page sizes of files; remembers the last, since a backing has one file as a rule.
+#[derive(Debug, Default)]
+struct Units {
+    last: Cell<Option<(RawFd, u64)>>,
 }
 
-/// Which borders a mechanism needs.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Rule {
-    /// Borders of the file's own pages: `mmap` of a huge file refuses anything smaller.
-    Mapping,
-    /// Borders of 4 KiB pages: udmabuf takes these even of huge files.
-    Pages,
-}
-
-#[derive(Debug)]
-struct Layout {
-    rule: Rule,
-    granularity: u64,
-    mapped: usize,
-    skip: usize,
-    len: usize,
-    /// The file looked at last and its page size: a backing has one file as a rule.
-    looked_at: Cell<Option<(RawFd, u64)>>,
-}
-
-impl Layout {
-    fn of(pieces: &[FilePiece<'_>], rule: Rule) -> Result<Self, Error> {
-        let full = |piece: &FilePiece<'_>| piece.len > 0;
-        let first = pieces.iter().position(full).ok_or(Error::Empty)?;
-        let last = pieces.iter().rposition(full).ok_or(Error::Empty)?;
-        let mut layout = Self {
-            rule,
-            granularity: PAGE,
-            mapped: 0,
-            skip: 0,
-            len: 0,
-            looked_at: Cell::new(None),
-        };
-        for (piece, index) in pieces.iter().zip(0..).filter(|(piece, _)| full(piece)) {
-            let too_large = || Error::TooLarge { piece: index };
-            let unit = layout.unit(piece)?;
-            layout.granularity = layout.granularity.max(unit);
-            let (offset, mapped) = layout.span(piece, index)?;
-            let skip = usize::try_from(piece.offset - offset).map_err(|_too_large| too_large())?;
-            let len = usize::try_from(piece.len).map_err(|_too_large| too_large())?;
-            let starts_inside = skip != 0 && index != first;
-            let ends_inside = skip + len != mapped && index != last;
-            if starts_inside || ends_inside {
-                return Err(Error::Unaligned {
-                    piece: index,
-                    granularity: unit,
-                });
-            }
-            if index == first {
-                layout.skip = skip;
-            }
-            layout.mapped = layout.mapped.checked_add(mapped).ok_or_else(too_large)?;
-            layout.len = layout.len.checked_add(len).ok_or_else(too_large)?;
-        }
-        Ok(layout)
-    }
-
-    fn unit(&self, piece: &FilePiece<'_>) -> Result<u64, Error> {
-        if self.rule == Rule::Pages {
-            return Ok(PAGE);
-        }
+impl Units {
+    fn span(&self, piece: &FilePiece<'_>) -> Result<Span, Error> {
         let number = piece.file.as_raw_fd();
-        if let Some((_, unit)) = self.looked_at.get().filter(|(seen, _)| *seen == number) {
-            return Ok(unit);
-        }
-        let unit = granularity(piece.file).map_err(|source| Error::Refused {
-            operation: "look at a piece's file",
-            source,
-        })?;
-        self.looked_at.set(Some((number, unit)));
-        Ok(unit)
+        let unit = match self.last.get().filter(|(seen, _)| *seen == number) {
+            Some((_, unit)) => unit,
+            None => granularity(piece.file).map_err(|source| Error::Refused {
+                operation: "look at a piece's file",
+                source,
+            })?,
+        };
+        self.last.set(Some((number, unit)));
+        Ok(Span {
+            offset: piece.offset,
+            len: piece.len,
+            unit,
+        })
     }
+}
 
-    /// The piece's offset and length, widened to whole pages.
-    fn span(&self, piece: &FilePiece<'_>, index: usize) -> Result<(u64, usize), Error> {
-        let too_large = || Error::TooLarge { piece: index };
-        let unit = self.unit(piece)?;
-        let end = piece.offset.checked_add(piece.len).ok_or_else(too_large)?;
-        let start = piece.offset / unit * unit;
-        let end = end.checked_next_multiple_of(unit).ok_or_else(too_large)?;
+/// A run to map: where it begins in what is mapped, its bytes, and the page size there.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    offset: u64,
+    len: u64,
+    unit: u64,
+}
+
+impl Span {
+    /// Offset and length, widened to whole pages.
+    fn widened(self, piece: usize) -> Result<(u64, usize), Error> {
+        let too_large = || Error::TooLarge { piece };
+        let end = self.offset.checked_add(self.len).ok_or_else(too_large)?;
+        let start = self.offset / self.unit * self.unit;
+        let end = end
+            .checked_next_multiple_of(self.unit)
+            .ok_or_else(too_large)?;
         let len = usize::try_from(end - start).map_err(|_too_large| too_large())?;
         // Addresses end at 2^47; larger sums cannot be mapped anyway.
         if len > isize::MAX.cast_unsigned() {
             return Err(too_large());
         }
         Ok((start, len))
+    }
+}
+
+#[derive(Debug)]
+struct Layout {
+    granularity: u64,
+    mapped: usize,
+    skip: usize,
+    len: usize,
+    /// The piece that ends inside a page; it must be the last.
+    ragged: Option<(usize, u64)>,
+}
+
+impl Layout {
+    /// Checks and sums spans that hold bytes.
+    fn of(spans: impl Iterator<Item = Result<Span, Error>>) -> Result<Self, Error> {
+        let mut layout = Self {
+            granularity: PAGE,
+            mapped: 0,
+            skip: 0,
+            len: 0,
+            ragged: None,
+        };
+        for (span, index) in spans.zip(0..) {
+            let span = span?;
+            if span.len > 0 {
+                layout.add(span, index)?;
+            }
+        }
+        if layout.len == 0 {
+            return Err(Error::Empty);
+        }
+        Ok(layout)
+    }
+
+    fn add(&mut self, span: Span, piece: usize) -> Result<(), Error> {
+        let too_large = || Error::TooLarge { piece };
+        let unaligned = |(piece, granularity)| Err(Error::Unaligned { piece, granularity });
+        if let Some(ragged) = self.ragged {
+            return unaligned(ragged);
+        }
+        self.granularity = self.granularity.max(span.unit);
+        let (offset, mapped) = span.widened(piece)?;
+        let skip = usize::try_from(span.offset - offset).map_err(|_too_large| too_large())?;
+        let len = usize::try_from(span.len).map_err(|_too_large| too_large())?;
+        if self.len == 0 {
+            self.skip = skip;
+        } else if skip != 0 {
+            return unaligned((piece, span.unit));
+        }
+        if skip + len != mapped {
+            self.ragged = Some((piece, span.unit));
+        }
+        self.mapped = self.mapped.checked_add(mapped).ok_or_else(too_large)?;
+        self.len = self.len.checked_add(len).ok_or_else(too_large)?;
+        Ok(())
     }
 
     fn reserved(&self) -> usize {
@@ -490,6 +531,25 @@ mod tests {
             matches!(past_the_end, Err(Error::Refused { .. })),
             "populate would be SIGBUS"
         );
+    }
+
+    #[test]
+    fn an_alias_needs_no_file_and_leaves_private_memory_alone() {
+        let file = Memfd::new("test", 8 * PAGE).unwrap();
+        let whole = View::stitch(&[piece(&file, 0, 8 * PAGE)]).unwrap();
+        let base = whole.bytes().as_ptr().addr();
+        let run = |page: usize, bytes| Range {
+            address: base + page * 4096,
+            len: bytes,
+        };
+        let alias = View::alias(&[run(6, 4096), run(1, 4000)], PAGE).unwrap();
+        alias.bytes().fill(5);
+        let seen = whole.bytes().to_vec();
+        assert_eq!((seen[6 * 4096], seen[4096], seen[4096 + 3999]), (5, 5, 5));
+        assert_eq!((seen[4096 + 4000], seen[0]), (0, 0));
+        drop(alias);
+        assert_eq!(whole.bytes().to_vec(), seen, "the source stays mapped");
+        assert!(View::alias(&[run(6, 100), run(1, 4096)], PAGE).is_err());
     }
 
     #[test]

@@ -1,1 +1,38 @@
-//! Texture uploads for unmodified users of libvirglrenderer.
+//! Texture uploads for unmodified users of libvirglrenderer: QEMU, crosvm's virgl, vtest.
+//!
+//! Preloaded (`LD_PRELOAD`) before the library, it stands between the program and
+//! `virgl_renderer_*`. It watches which textures are transferred and what that costs, and replaces the
+//! list of pieces behind a texture by one piece when `towpath-transfer` says that it pays: the renderer
+//! then lets GL read the guest's memory at once instead of copying it twice.
+//!
+//! # What it does not do
+//!
+//! - It decides nothing: `towpath_transfer::textures::attached` does.
+//! - It never touches buffers (the renderer copies some of them when a list is taken away, and the guest
+//!   may write meanwhile), blobs, memory that is private to the process or a driver's, or transfers that
+//!   bring their own list.
+//! - It prints nothing, and no panic leaves it.
+//!
+//! # Invariants
+//!
+//! - **The program's call is forwarded exactly once**, and its answer is the library's.
+//! - The program gets back the list that it attached, never ours.
+//! - Without a ledger and with the upload fix off, every call is a jump to the library.
+//! - A transfer costs two clock reads and a look into a table: no lock that waits, no allocation and no
+//!   system call, unless a list is replaced.
+//!
+//! # Limits
+//!
+//! - A program that maps something else over a guest's memory while a texture is attached is not noticed
+//!   until it detaches. Holes punched into the memory (balloons) are seen by both mappings alike.
+//!
+//! # Modules
+//!
+//! `real` finds the library; `entry` holds the exported functions; `table` what is known about resources;
+//! `stream` finds transfers in a guest's command stream; `state` settings and ledger.
+
+mod entry;
+mod real;
+mod state;
+pub mod stream;
+mod table;

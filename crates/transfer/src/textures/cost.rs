@@ -12,6 +12,8 @@
 
 use serde::{Deserialize, Serialize};
 use towpath_measure::Nanos;
+use towpath_settings::Settings;
+use towpath_settings::calibration::{Key, Snapshot, Store, default_folder};
 
 /// The constants of one machine, in nanoseconds; bandwidth in bytes per nanosecond (GB/s).
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
@@ -120,6 +122,46 @@ impl Model {
 
     fn stream(&self, bytes: u64) -> f64 {
         count(bytes) / self.bandwidth.max(1e-3)
+    }
+}
+
+impl Model {
+    /// The model calibrated for this machine: from the frozen snapshot if one is set, else from the store,
+    /// else the default.
+    #[must_use]
+    pub fn stored(settings: &Settings) -> Self {
+        let key = Self::key();
+        let frozen = settings.calibration.as_deref().map(Snapshot::read);
+        let entry = match frozen {
+            Some(snapshot) => snapshot.ok().and_then(|all| all.find(&key).cloned()),
+            None => default_folder(settings)
+                .ok()
+                .and_then(|folder| Store::new(folder).load(&key).ok().flatten()),
+        };
+        let values = entry.and_then(|entry| entry.values::<Self>().ok());
+        values.filter(Self::is_sane).unwrap_or_default()
+    }
+
+    /// The key under which a calibration is stored.
+    #[must_use]
+    pub fn key() -> Key {
+        Key::of_this_machine("textures", "memory", "kernel")
+    }
+
+    /// Whether every constant is finite and of the right sign.
+    #[must_use]
+    pub fn is_sane(&self) -> bool {
+        let costs = [
+            self.per_transfer,
+            self.per_run,
+            self.per_view,
+            self.map_run,
+            self.map_page,
+            self.udmabuf_page,
+            self.sync_page,
+        ];
+        let good = |value: &f64| value.is_finite() && *value >= 0.0;
+        costs.iter().all(good) && self.bandwidth.is_finite() && self.bandwidth > 0.0
     }
 }
 

@@ -1,5 +1,6 @@
 //! Textures and buffers whose bytes lie scattered over a guest's memory.
 //!
+//! - [`attached`]: the same for a renderer that cannot be changed.
 //! - [`backing`]: the list of memory pieces behind a texture or buffer.
 //! - [`shape`] and [`plan`]: one checked computation of every address of a transfer.
 //! - [`gather`]: copies between a backing and linear memory, without a buffer in between.
@@ -11,6 +12,7 @@
 //! Guest memory is only reached through
 //! [`VolatileBytes`](towpath_memory::volatile::VolatileBytes): the guest may write at any moment.
 
+pub mod attached;
 pub mod backend;
 pub mod backing;
 pub mod cost;
