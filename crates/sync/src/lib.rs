@@ -22,10 +22,14 @@
 )]
 
 mod error;
+mod inline;
 pub mod kernel;
 pub mod local;
+mod payload;
 mod prim;
 mod provider;
+mod quiet_thread;
+pub mod shared;
 mod time;
 
 pub use error::{Error, Result};

@@ -26,3 +26,15 @@ fn the_rules_hold_in_process() {
         "descriptors that nobody holds keep nothing"
     );
 }
+
+#[test]
+fn the_rules_hold_between_processes_objects() {
+    let face = Face(Arc::new(Device::new(towpath_sync::shared::Shared::new())));
+    let (count, failed) = towpath_sync_conformance::run(&face, true, None);
+    assert!(
+        failed.is_empty(),
+        "{} of {count} failed:\n{}",
+        failed.len(),
+        failed.join("\n")
+    );
+}

@@ -1,27 +1,26 @@
 //! Sync objects inside one process: binary and timeline, with the kernel's meaning.
 //!
-//! An object holds nothing, one fence, or a timeline. A timeline is the highest point added and, for
-//! points not done yet, a tail of (point, fence that ends when this point and all before it are
-//! done). Two words outside the lock repeat what is done, so that a check of a reached object is one
-//! load.
-
-use std::collections::VecDeque;
+//! Two words outside the lock repeat what of the payload is done, so that a check of a reached object
+//! is one load.
 
 use crate::local::fence::Fence;
 use crate::local::ring::Ring;
 use crate::local::wait::{FIRED, IN_FENCE, IN_OBJECT, List, Node, Wakes};
+use crate::payload::{self, FenceLike, Payload};
 use crate::prim::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::prim::{Arc, Guard, Lock};
 
-/// Where a point stands.
-#[derive(Clone, Debug)]
-pub(crate) enum Standing {
-    /// No fence there yet.
-    Absent,
-    /// A fence that is not done.
-    Pending(Arc<Fence>),
-    /// Done.
-    Reached,
+/// Where a point of an object stands.
+pub(crate) type Standing = payload::Standing<Arc<Fence>>;
+
+impl FenceLike for Arc<Fence> {
+    fn is_done(&self) -> bool {
+        Fence::is_done(self)
+    }
+
+    fn join(&self, other: &Self) -> crate::error::Result<Self> {
+        Ok(Fence::join(self, other))
+    }
 }
 
 /// An object. Shared by reference count.
@@ -36,7 +35,7 @@ pub(crate) struct Object {
 
 #[derive(Debug, Default)]
 struct State {
-    payload: Payload,
+    payload: Payload<Arc<Fence>>,
     waiters: List,
     rings: Vec<Waiting>,
 }
@@ -47,118 +46,6 @@ struct Waiting {
     point: u64,
     available: bool,
     ring: Arc<Ring>,
-}
-
-#[derive(Debug, Default)]
-enum Payload {
-    #[default]
-    Empty,
-    Signaled,
-    Fence(Arc<Fence>),
-    Timeline(Timeline),
-}
-
-#[derive(Debug, Default)]
-struct Timeline {
-    /// The highest point added.
-    submitted: u64,
-    /// Points not done, oldest first, all of the newest run of growing points.
-    tail: VecDeque<Tail>,
-}
-
-#[derive(Debug)]
-struct Tail {
-    point: u64,
-    /// The point before this one; zero for the first of a run. All above it up to `point` need `fence`.
-    previous: u64,
-    fence: Arc<Fence>,
-}
-
-impl Timeline {
-    /// Forgets what is done.
-    fn trim(&mut self) {
-        // A fence of the tail ends after those before it, so the done ones are at the front.
-        while self.tail.front().is_some_and(|tail| tail.fence.is_done()) {
-            self.tail.pop_front();
-        }
-    }
-
-    fn reached(&self) -> u64 {
-        self.tail
-            .front()
-            .map_or(self.submitted, |tail| tail.previous)
-    }
-
-    fn add(&mut self, point: u64, fence: Option<&Arc<Fence>>, before: Option<&Arc<Fence>>) {
-        self.trim();
-        let last = self
-            .tail
-            .back()
-            .map(|tail| Arc::clone(&tail.fence))
-            .or_else(|| before.cloned());
-        let joined = match (last, fence) {
-            (Some(last), Some(fence)) => Some(Fence::join(&last, fence)),
-            (Some(last), None) => Some(last),
-            (None, Some(fence)) => Some(Arc::clone(fence)),
-            (None, None) => None,
-        };
-        let joined = joined.filter(|fence| !fence.is_done());
-        let previous = self.submitted;
-        if point > previous {
-            self.submitted = point;
-        }
-        let previous = if point > previous && before.is_none() {
-            previous
-        } else {
-            0
-        };
-        if previous == 0 || joined.is_none() {
-            // A point out of order starts a new run; the fence of its first point covers the old one.
-            self.tail.clear();
-        }
-        if let Some(fence) = joined {
-            self.tail.push_back(Tail {
-                point: self.submitted,
-                previous,
-                fence,
-            });
-        }
-    }
-}
-
-impl Payload {
-    /// Finds the fence for a point, as `drm_syncobj_find_fence` does.
-    fn standing(&mut self, point: u64) -> Standing {
-        if let Self::Timeline(timeline) = self {
-            timeline.trim();
-        }
-        match self {
-            Self::Signaled if point == 0 => Standing::Reached,
-            Self::Fence(fence) if point == 0 => fence_standing(fence),
-            Self::Empty | Self::Signaled | Self::Fence(_) => Standing::Absent,
-            Self::Timeline(timeline) => {
-                if point > timeline.submitted {
-                    return Standing::Absent;
-                }
-                let tail = if point == 0 {
-                    timeline.tail.back()
-                } else if point <= timeline.reached() {
-                    None
-                } else {
-                    timeline.tail.iter().find(|tail| tail.point >= point)
-                };
-                tail.map_or(Standing::Reached, |tail| fence_standing(&tail.fence))
-            }
-        }
-    }
-}
-
-fn fence_standing(fence: &Arc<Fence>) -> Standing {
-    if fence.is_done() {
-        Standing::Reached
-    } else {
-        Standing::Pending(Arc::clone(fence))
-    }
 }
 
 /// What a wait on one object came to before it slept.
@@ -216,11 +103,7 @@ impl Object {
     /// Highest point done and highest point added. Zero for an object without a timeline.
     pub(crate) fn query(&self) -> (u64, u64) {
         let mut state = self.state.lock();
-        let Payload::Timeline(timeline) = &mut state.payload else {
-            return (0, 0);
-        };
-        timeline.trim();
-        let answer = (timeline.reached(), timeline.submitted);
+        let answer = state.payload.progress();
         self.publish(&state);
         answer
     }
@@ -240,19 +123,8 @@ impl Object {
     /// keeps the highest point.
     pub(crate) fn add(&self, point: u64, fence: Option<&Arc<Fence>>) {
         self.change(|state| {
-            if let Payload::Timeline(timeline) = &mut state.payload {
-                timeline.add(point, fence, None);
-                return;
-            }
-            let before = match std::mem::take(&mut state.payload) {
-                Payload::Fence(before) if !before.is_done() => Some(before),
-                Payload::Empty | Payload::Signaled | Payload::Fence(_) | Payload::Timeline(_) => {
-                    None
-                }
-            };
-            let mut timeline = Timeline::default();
-            timeline.add(point, fence, before.as_ref());
-            state.payload = Payload::Timeline(timeline);
+            // Cannot fail: joining fences of one process only allocates.
+            let _done = state.payload.add(point, fence);
         });
     }
 
@@ -334,12 +206,7 @@ impl Object {
 
     /// Repeats in the words outside the lock what is done.
     fn publish(&self, state: &Guard<'_, State>) {
-        let (reached, is_signaled) = match &state.payload {
-            Payload::Empty => (0, false),
-            Payload::Signaled => (0, true),
-            Payload::Fence(fence) => (0, fence.is_done()),
-            Payload::Timeline(timeline) => (timeline.reached(), timeline.tail.is_empty()),
-        };
+        let (reached, is_signaled) = state.payload.done();
         // Release: pairs with the acquire in `is_known_reached`; the writes of whoever signalled are
         // visible to whoever reads the point.
         self.reached.store(reached, Ordering::Release);
