@@ -79,6 +79,35 @@ pub(crate) fn list<'a, T>(first: *const T, count: u32) -> &'a [T] {
     }
 }
 
+/// As [`list`], for writing.
+pub(crate) fn list_mut<'a, T>(first: *mut T, count: u32) -> &'a mut [T] {
+    match usize::try_from(count) {
+        Ok(count) if count > 0 && !first.is_null() => {
+            // SAFETY: not null; valid usage says that `count` elements may be written.
+            unsafe { core::slice::from_raw_parts_mut(first, count) }
+        }
+        _ => &mut [],
+    }
+}
+
+/// Bytes of the application.
+pub(crate) fn bytes<'a>(first: *const c_void, len: usize) -> &'a [u8] {
+    if first.is_null() || len == 0 {
+        return &[];
+    }
+    // SAFETY: not null; valid usage says that `len` bytes follow.
+    unsafe { core::slice::from_raw_parts(first.cast::<u8>(), len) }
+}
+
+/// As [`bytes`], for writing.
+pub(crate) fn bytes_mut<'a>(first: *mut c_void, len: usize) -> &'a mut [u8] {
+    if first.is_null() || len == 0 {
+        return &mut [];
+    }
+    // SAFETY: not null; valid usage says that `len` bytes may be written.
+    unsafe { core::slice::from_raw_parts_mut(first.cast::<u8>(), len) }
+}
+
 /// The structures of a chain, as their common head.
 pub(crate) fn chain<'a>(
     first: *const c_void,

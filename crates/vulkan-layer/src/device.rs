@@ -6,10 +6,12 @@ use core::ffi::CStr;
 
 use ash::vk;
 use ash::vk::Handle;
+use towpath_settings::CacheMode;
 
 use crate::abi;
 use crate::calls::caches::Caches;
 use crate::calls::memory::Memories;
+use crate::fix::{CacheFix, feature};
 use crate::instance::{self, Instance};
 use crate::next::DeviceNext;
 use crate::process;
@@ -26,8 +28,8 @@ pub(crate) struct Device {
     pub(crate) records: bool,
     /// Whether presents and submissions go into a frame log.
     pub(crate) logs_frames: bool,
-    /// Whether the cache fix is on for this device.
-    pub(crate) fixes_caches: bool,
+    /// The cache fix, where it is on for this device.
+    pub(crate) fix: Option<CacheFix>,
     pub(crate) recorder: Recorder,
     pub(crate) known: Known,
     pub(crate) caches: Caches,
@@ -59,7 +61,7 @@ pub(crate) unsafe extern "system" fn create(
 ) -> vk::Result {
     let chain = abi::get(info).map_or(core::ptr::null(), |info| info.p_next);
     let link = abi::device_link(chain);
-    let Some(current) = link.as_ref().and_then(|link| abi::get(link.layer_info)) else {
+    let Some(current) = link.and_then(|link| abi::get(link.layer_info)) else {
         return vk::Result::ERROR_INITIALIZATION_FAILED;
     };
     let (Some(get_instance), Some(get_device)) = (
@@ -68,9 +70,6 @@ pub(crate) unsafe extern "system" fn create(
     ) else {
         return vk::Result::ERROR_INITIALIZATION_FAILED;
     };
-    if let Some(link) = link {
-        link.layer_info = current.p_next;
-    }
     let instance = instance::of(physical);
     let handle = instance.map_or(vk::Instance::null(), |instance| instance.handle);
     // SAFETY: the next element's function on the instance of the physical device.
@@ -78,12 +77,64 @@ pub(crate) unsafe extern "system" fn create(
     let Some(create) = abi::typed!(create, vk::PFN_vkCreateDevice) else {
         return vk::Result::ERROR_INITIALIZATION_FAILED;
     };
+    let advance = || {
+        if let Some(link) = abi::device_link(chain) {
+            link.layer_info = current.p_next;
+        }
+    };
+    let changed = wall::guarded(None, || changed(instance, physical, info));
+    if let Some(changed) = &changed {
+        advance();
+        // SAFETY: the application's arguments, with one feature switched on in copies of ours.
+        let answer = unsafe { create(physical, &raw const changed.info, alloc, out) };
+        if answer == vk::Result::SUCCESS {
+            wall::beside(|| enter(instance, physical, out, get_device, true));
+            return answer;
+        }
+    }
+    // Advanced anew: the attempt above has used the links up.
+    advance();
     // SAFETY: the application's arguments, with the loader's link advanced as its interface demands.
     let answer = unsafe { create(physical, info, alloc, out) };
     if answer == vk::Result::SUCCESS {
-        wall::beside(|| enter(instance, physical, out, get_device));
+        let fixable = changed.is_none() && already_on(info);
+        wall::beside(|| enter(instance, physical, out, get_device, fixable));
     }
     answer
+}
+
+/// The program's structure with cache control switched on, where the cache fix needs that.
+fn changed<'a>(
+    instance: Option<&Instance>,
+    physical: vk::PhysicalDevice,
+    info: *const vk::DeviceCreateInfo<'a>,
+) -> Option<Box<feature::Changed<'a>>> {
+    let process = process::get();
+    let (instance, info) = (instance?, abi::get(info)?);
+    match process.cache_mode()? {
+        CacheMode::Observe => return None,
+        CacheMode::Fill | CacheMode::Takeover => {}
+    }
+    let Some(plan) = feature::plan(instance, physical, info) else {
+        process.log("cache fix off: this device has no pipelineCreationCacheControl");
+        return None;
+    };
+    plan.apply(info).unwrap_or_else(|why| {
+        process.log(&format!("cache fix off: {why}"));
+        None
+    })
+}
+
+/// Whether the program switched the feature on itself.
+fn already_on(info: *const vk::DeviceCreateInfo<'_>) -> bool {
+    type Wide<'a> = vk::PhysicalDeviceVulkan13Features<'a>;
+    type Own<'a> = vk::PhysicalDevicePipelineCreationCacheControlFeatures<'a>;
+    abi::get(info).is_some_and(|info| {
+        let wide = abi::chained::<Wide<'_>>(info.p_next);
+        let own = abi::chained::<Own<'_>>(info.p_next);
+        wide.is_some_and(|wide| wide.pipeline_creation_cache_control == vk::TRUE)
+            || own.is_some_and(|own| own.pipeline_creation_cache_control == vk::TRUE)
+    })
 }
 
 fn enter(
@@ -91,6 +142,7 @@ fn enter(
     physical: vk::PhysicalDevice,
     out: *mut vk::Device,
     get_proc: vk::PFN_vkGetDeviceProcAddr,
+    fixable: bool,
 ) {
     let Some(handle) = abi::get(out).copied() else {
         return;
@@ -100,12 +152,15 @@ fn enter(
         unsafe { get_proc(handle, name.as_ptr()) }
     };
     let process = process::get();
+    let fix = instance
+        .filter(|instance| fixable && instance.api_version >= vk::API_VERSION_1_1)
+        .and_then(|instance| CacheFix::open(process, instance, physical, handle, get_proc));
     let device = Device {
         next: DeviceNext::load(get),
         get_proc,
         records: process.ledger.is_some(),
         logs_frames: process.frames.is_some(),
-        fixes_caches: false,
+        fix,
         recorder: Recorder::new(process, &name(instance, physical)),
         known: Known::new(),
         caches: Caches::default(),
@@ -152,7 +207,9 @@ pub(crate) unsafe extern "system" fn destroy(
         if let Some(frames) = process::get().frames.as_ref() {
             frames.flush();
         }
-        drop(DEVICES.remove(key));
+        if let Some(fix) = DEVICES.remove(key).and_then(|device| device.fix) {
+            fix.close();
+        }
     });
     if let Some(next) = next {
         // SAFETY: the application's arguments, unchanged.

@@ -17,6 +17,8 @@ pub(crate) struct Instance {
     pub(crate) handle: vk::Instance,
     pub(crate) next: InstanceNext,
     pub(crate) get_proc: vk::PFN_vkGetInstanceProcAddr,
+    /// The Vulkan version that the application asked for.
+    pub(crate) api_version: u32,
 }
 
 static INSTANCES: Table<Instance> = Table::new();
@@ -51,16 +53,22 @@ pub(crate) unsafe extern "system" fn create(
     // SAFETY: the application's arguments, with the loader's link advanced as its interface demands.
     let answer = unsafe { create(info, alloc, out) };
     if answer == vk::Result::SUCCESS {
-        wall::beside(|| enter(out, get_proc));
+        wall::beside(|| enter(info, out, get_proc));
     }
     answer
 }
 
-fn enter(out: *mut vk::Instance, get_proc: vk::PFN_vkGetInstanceProcAddr) {
+fn enter(
+    info: *const vk::InstanceCreateInfo<'_>,
+    out: *mut vk::Instance,
+    get_proc: vk::PFN_vkGetInstanceProcAddr,
+) {
     process::get();
     let Some(handle) = abi::get(out).copied() else {
         return;
     };
+    let application = abi::get(info).and_then(|info| abi::get(info.p_application_info));
+    let asked = application.map_or(0, |application| application.api_version);
     let get = |name: &CStr| {
         // SAFETY: the next element's function on the instance that it just made.
         unsafe { get_proc(handle, name.as_ptr()) }
@@ -69,6 +77,7 @@ fn enter(out: *mut vk::Instance, get_proc: vk::PFN_vkGetInstanceProcAddr) {
         handle,
         next: InstanceNext::load(get),
         get_proc,
+        api_version: asked.max(vk::API_VERSION_1_0),
     };
     // Taken already where this library stands twice in one chain: the inner one does the work.
     let _twice = INSTANCES.insert(abi::dispatch_key(handle), instance);

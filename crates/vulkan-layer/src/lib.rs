@@ -24,6 +24,8 @@
 mod abi;
 mod calls;
 mod device;
+mod fix;
+mod fork;
 mod frames;
 mod instance;
 mod next;

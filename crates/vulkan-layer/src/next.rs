@@ -34,7 +34,9 @@ functions! {
     InstanceNext:
     destroy_instance: vk::PFN_vkDestroyInstance = c"vkDestroyInstance";
     properties: vk::PFN_vkGetPhysicalDeviceProperties = c"vkGetPhysicalDeviceProperties";
+    features2: vk::PFN_vkGetPhysicalDeviceFeatures2 = c"vkGetPhysicalDeviceFeatures2" or c"vkGetPhysicalDeviceFeatures2KHR";
     memory_properties: vk::PFN_vkGetPhysicalDeviceMemoryProperties = c"vkGetPhysicalDeviceMemoryProperties";
+    device_extensions: vk::PFN_vkEnumerateDeviceExtensionProperties = c"vkEnumerateDeviceExtensionProperties";
 }
 
 functions! {

@@ -91,7 +91,7 @@ impl Why {
             Self::Always => true,
             Self::Record => device.records,
             Self::RecordOrFrames => device.records || device.logs_frames,
-            Self::RecordOrCache => device.records || device.fixes_caches,
+            Self::RecordOrCache => device.records || device.fix.is_some(),
         }
     }
 }

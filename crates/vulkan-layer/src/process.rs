@@ -3,10 +3,11 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use towpath_ledger::{Counter, Writer};
 use towpath_measure::{Clock as _, MonotonicClock, Nanos};
-use towpath_settings::Settings;
+use towpath_settings::{CacheMode, Fix, Fixes, Mode, Settings};
 
 use crate::abi;
 use crate::frames::FrameFile;
@@ -91,6 +92,30 @@ impl Process {
             let whole = format!("towpath vulkan-layer [{}]: {line}\n", std::process::id());
             // There is nowhere to complain to about the place for complaints.
             let _written = file.write_all(whole.as_bytes()).is_ok();
+        }
+    }
+
+    /// The fixes in force now; `towpath fix` may change them.
+    pub(crate) fn fixes(&self) -> Fixes {
+        self.ledger
+            .as_ref()
+            .map_or(self.settings.fix, Writer::fixes)
+    }
+
+    /// How the cache fix is applied to devices made now; `None` where it is off.
+    pub(crate) fn cache_mode(&self) -> Option<CacheMode> {
+        match self.fixes().mode(Fix::Cache) {
+            Mode::Off => None,
+            _ => Some(self.settings.cache_mode),
+        }
+    }
+
+    /// As [`Self::log`], once per `bit` (of 64) and process.
+    pub(crate) fn log_once(&self, bit: u32, line: &str) {
+        static SAID: AtomicU64 = AtomicU64::new(0);
+        let mask = 1_u64 << (bit % 64);
+        if SAID.fetch_or(mask, Ordering::Relaxed) & mask == 0 {
+            self.log(line);
         }
     }
 }

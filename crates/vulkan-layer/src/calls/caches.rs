@@ -8,11 +8,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ash::vk;
 use ash::vk::Handle;
+use towpath_cache::policy::Mode;
 use towpath_ledger::{Counter, Outcome};
 
 use super::NO_DEVICE;
 use crate::abi;
 use crate::device::{self, Device};
+use crate::fix::takeover::{self, HEADER};
 use crate::record::{self, At, Started, start};
 use crate::wall;
 
@@ -25,9 +27,18 @@ pub(crate) struct Caches(Mutex<BTreeMap<u64, Seen>>);
 struct Seen {
     /// Of the data that the program read at creation or fetched last.
     saved: usize,
+    /// Whether the driver's cache has entries of the program's own data (takeover, first start).
+    holds_data: bool,
 }
 
 impl Caches {
+    /// Whether a program's cache has entries that the store has not been loaded with.
+    pub(crate) fn hold_data(&self, cache: vk::PipelineCache) -> bool {
+        self.lock()
+            .get(&cache.as_raw())
+            .is_some_and(|seen| seen.holds_data)
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Seen>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -44,8 +55,10 @@ pub(crate) unsafe extern "system" fn create(
         return NO_DEVICE;
     };
     let started = start();
-    // SAFETY: the application's arguments, unchanged.
-    let answer = unsafe { next(handle, info, alloc, out) };
+    let empty = wall::guarded(None, || taken_over(device, info));
+    let passed = empty.as_ref().map_or(info, core::ptr::from_ref);
+    // SAFETY: the application's arguments; under takeover without the data that the store has.
+    let answer = unsafe { next(handle, passed, alloc, out) };
     wall::beside(|| {
         let size = abi::get(info).map_or(0, |info| info.initial_data_size);
         let bytes = u64::try_from(size).unwrap_or(u64::MAX);
@@ -54,13 +67,39 @@ pub(crate) unsafe extern "system" fn create(
             .call(At::CreateCache, started, bytes, Outcome::Observed);
         record::count(Counter::CacheBytesRead, bytes);
         if let (vk::Result::SUCCESS, Some(made)) = (answer, abi::get(out)) {
-            device
-                .caches
-                .lock()
-                .insert(made.as_raw(), Seen { saved: size });
+            let holds_data = size > HEADER && empty.is_none();
+            let seen = Seen {
+                saved: size,
+                holds_data,
+            };
+            device.caches.lock().insert(made.as_raw(), seen);
         }
     });
     answer
+}
+
+/// Under takeover: hands new data to the store; for data that the store has, a structure without it.
+fn taken_over<'a>(
+    device: &Device,
+    info: *const vk::PipelineCacheCreateInfo<'a>,
+) -> Option<vk::PipelineCacheCreateInfo<'a>> {
+    let fix = device
+        .fix
+        .as_ref()
+        .filter(|fix| fix.mode == Mode::Takeover)?;
+    let info = abi::get(info)?;
+    let data = abi::bytes(info.p_initial_data, info.initial_data_size);
+    if data.len() <= HEADER {
+        return None;
+    }
+    if !fix.has(data) {
+        fix.import(data);
+        return None;
+    }
+    let mut empty = *info;
+    empty.initial_data_size = 0;
+    empty.p_initial_data = core::ptr::null();
+    Some(empty)
 }
 
 /// `vkDestroyPipelineCache`.
@@ -89,13 +128,37 @@ pub(crate) unsafe extern "system" fn data(
         return NO_DEVICE;
     };
     let started = start();
-    // SAFETY: the application's arguments, unchanged.
-    let answer = unsafe { next(handle, cache, size, out) };
+    let own = wall::guarded(None, || header_only(device, size, out));
+    let answer = own.unwrap_or_else(|| {
+        // SAFETY: the application's arguments, unchanged.
+        unsafe { next(handle, cache, size, out) }
+    });
     if answer.as_raw() >= 0 {
         let size = abi::get(size).copied().unwrap_or(0);
         wall::beside(|| fetched(device, started, cache, size, out.is_null()));
     }
     answer
+}
+
+/// Under takeover: the answer of a cache without entries.
+fn header_only(device: &Device, size: *mut usize, out: *mut c_void) -> Option<vk::Result> {
+    let fix = device
+        .fix
+        .as_ref()
+        .filter(|fix| fix.mode == Mode::Takeover)?;
+    let size = abi::get_mut(size)?;
+    let answer = takeover::answer((!out.is_null()).then_some(*size));
+    let header = fix.header();
+    let target = abi::bytes_mut(out, answer.written);
+    for (slot, byte) in target.iter_mut().zip(header) {
+        *slot = byte;
+    }
+    *size = answer.size;
+    Some(if answer.is_whole {
+        vk::Result::SUCCESS
+    } else {
+        vk::Result::INCOMPLETE
+    })
 }
 
 fn fetched(device: &Device, started: Started, cache: vk::PipelineCache, size: usize, asks: bool) {
@@ -129,9 +192,16 @@ pub(crate) unsafe extern "system" fn merge(
     count: u32,
     from: *const vk::PipelineCache,
 ) -> vk::Result {
-    let Some((_device, next)) = device::next(handle, |next| next.merge_caches) else {
+    let Some((device, next)) = device::next(handle, |next| next.merge_caches) else {
         return NO_DEVICE;
     };
+    wall::beside(|| {
+        let mut caches = device.caches.lock();
+        let sources = abi::list(from, count);
+        let any = |one: &vk::PipelineCache| caches.get(&one.as_raw()).is_some_and(|s| s.holds_data);
+        let holds_data = sources.iter().any(any);
+        caches.entry(into.as_raw()).or_default().holds_data |= holds_data;
+    });
     // SAFETY: the application's arguments, unchanged.
     unsafe { next(handle, into, count, from) }
 }

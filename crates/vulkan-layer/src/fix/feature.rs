@@ -1,0 +1,317 @@
+//! Switches `pipelineCreationCacheControl` on at `vkCreateDevice`, without writing into the program's
+//! structures.
+//!
+//! A structure of the program that must say something else is copied, and with it those before it in
+//! the chain. That works where all of them are known by size; else the fix is off for this device.
+
+#![expect(
+    unsafe_code,
+    reason = "copies structures of a chain by their known size"
+)]
+
+use core::ffi::{CStr, c_char, c_void};
+
+use ash::vk;
+use towpath_cache::policy::{DeviceCall, Feature, feature};
+use towpath_sys::vulkan::layer;
+
+use crate::abi;
+use crate::instance::Instance;
+
+type Control<'a> = vk::PhysicalDevicePipelineCreationCacheControlFeatures<'a>;
+type Wide<'a> = vk::PhysicalDeviceVulkan13Features<'a>;
+
+/// How a device will be created.
+pub(crate) struct Plan {
+    feature: Feature,
+}
+
+/// What is passed on in place of the program's structure; alive during the call.
+pub(crate) struct Changed<'a> {
+    pub(crate) info: vk::DeviceCreateInfo<'a>,
+    // Boxed: the structure above points at them.
+    control: Box<Control<'a>>,
+    names: Vec<*const c_char>,
+    copies: Vec<Box<[u64]>>,
+}
+
+/// Looks at the call and the device; `None` where the feature cannot be had.
+pub(crate) fn plan(
+    instance: &Instance,
+    physical: vk::PhysicalDevice,
+    info: &vk::DeviceCreateInfo<'_>,
+) -> Option<Plan> {
+    // Without it the driver's identity cannot be asked for.
+    if instance.api_version < vk::API_VERSION_1_1 {
+        return None;
+    }
+    let mut properties = vk::PhysicalDeviceProperties::default();
+    let get_properties = instance.next.properties?;
+    // SAFETY: the next element's function, a live physical device, a structure of ours.
+    unsafe { get_properties(physical, &raw mut properties) };
+    if properties.api_version < vk::API_VERSION_1_1 {
+        return None;
+    }
+    let is_core = instance.api_version.min(properties.api_version) >= vk::API_VERSION_1_3;
+    let has_extension = !is_core && has_extension(instance, physical);
+    let call = DeviceCall {
+        is_supported: (is_core || has_extension) && is_supported(instance, physical)?,
+        is_core,
+        has_extension,
+        vulkan13: abi::chained::<Wide<'_>>(info.p_next)
+            .map(|wide| wide.pipeline_creation_cache_control == vk::TRUE),
+        own_structure: abi::chained::<Control<'_>>(info.p_next)
+            .map(|own| own.pipeline_creation_cache_control == vk::TRUE),
+    };
+    match feature(&call) {
+        Feature::No => None,
+        feature => Some(Plan { feature }),
+    }
+}
+
+fn is_supported(instance: &Instance, physical: vk::PhysicalDevice) -> Option<bool> {
+    let get_features = instance.next.features2?;
+    let mut control = Control::default();
+    let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut control);
+    // SAFETY: the next element's function, a live physical device, structures of ours.
+    unsafe { get_features(physical, &raw mut features) };
+    Some(control.pipeline_creation_cache_control == vk::TRUE)
+}
+
+fn has_extension(instance: &Instance, physical: vk::PhysicalDevice) -> bool {
+    let Some(enumerate) = instance.next.device_extensions else {
+        return false;
+    };
+    let mut count = 0;
+    let null = core::ptr::null_mut();
+    // SAFETY: the next element's function; a null list asks for the count.
+    let _asked = unsafe { enumerate(physical, core::ptr::null(), &raw mut count, null) };
+    let room = usize::try_from(count).unwrap_or(0);
+    let mut all = vec![vk::ExtensionProperties::default(); room];
+    let out = all.as_mut_ptr();
+    // SAFETY: the list has room for `count` elements.
+    let _filled = unsafe { enumerate(physical, core::ptr::null(), &raw mut count, out) };
+    let wanted = vk::EXT_PIPELINE_CREATION_CACHE_CONTROL_NAME;
+    all.iter()
+        .any(|one| one.extension_name_as_c_str() == Ok(wanted))
+}
+
+impl Plan {
+    /// The structure to pass on; `None` where the program's own will do (`Ok`) or where it cannot be
+    /// changed (`Err`).
+    pub(crate) fn apply<'a>(
+        &self,
+        info: &vk::DeviceCreateInfo<'a>,
+    ) -> Result<Option<Box<Changed<'a>>>, &'static str> {
+        let mut changed = Box::new(Changed {
+            info: *info,
+            control: Box::new(Control::default().pipeline_creation_cache_control(true)),
+            names: Vec::new(),
+            copies: Vec::new(),
+        });
+        match self.feature {
+            Feature::AlreadyOn => return Ok(None),
+            Feature::AddStructure => changed.add_structure(info),
+            Feature::AddStructureAndExtension => {
+                changed.add_structure(info);
+                changed.add_extension(info);
+            }
+            Feature::SetInVulkan13 => changed.copy_until(info, &Wide::STRUCTURE)?,
+            Feature::SetInOwnStructure => changed.copy_until(info, &Control::STRUCTURE)?,
+            Feature::No => return Err("the device has no pipelineCreationCacheControl"),
+        }
+        Ok(Some(changed))
+    }
+}
+
+/// The number of a structure that holds the feature, and where in it.
+struct Holder {
+    kind: vk::StructureType,
+    offset: usize,
+}
+
+trait Holds {
+    const STRUCTURE: Holder;
+}
+
+impl Holds for Wide<'_> {
+    const STRUCTURE: Holder = Holder {
+        kind: vk::StructureType::PHYSICAL_DEVICE_VULKAN_1_3_FEATURES,
+        offset: core::mem::offset_of!(Self, pipeline_creation_cache_control),
+    };
+}
+
+impl Holds for Control<'_> {
+    const STRUCTURE: Holder = Holder {
+        kind: vk::StructureType::PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES,
+        offset: core::mem::offset_of!(Self, pipeline_creation_cache_control),
+    };
+}
+
+impl<'a> Changed<'a> {
+    fn add_structure(&mut self, info: &vk::DeviceCreateInfo<'a>) {
+        self.control.p_next = info.p_next.cast_mut();
+        self.info.p_next = core::ptr::from_ref(&*self.control).cast();
+    }
+
+    fn add_extension(&mut self, info: &vk::DeviceCreateInfo<'a>) {
+        let own = abi::list(
+            info.pp_enabled_extension_names,
+            info.enabled_extension_count,
+        );
+        let wanted = vk::EXT_PIPELINE_CREATION_CACHE_CONTROL_NAME;
+        let is_there = |name: &*const c_char| abi::name(*name) == CStr::to_bytes(wanted);
+        if own.iter().any(is_there) {
+            return;
+        }
+        self.names = own.to_vec();
+        self.names.push(wanted.as_ptr());
+        self.info.pp_enabled_extension_names = self.names.as_ptr();
+        self.info.enabled_extension_count += 1;
+    }
+
+    /// Copies the chain up to the holder and sets the feature in the copy.
+    fn copy_until(
+        &mut self,
+        info: &vk::DeviceCreateInfo<'a>,
+        holder: &Holder,
+    ) -> Result<(), &'static str> {
+        for structure in abi::chain(info.p_next) {
+            let size = size_of_structure(structure.s_type)
+                .ok_or("an unknown structure stands before the feature's")?;
+            self.copies.push(copy(structure, size));
+            if structure.s_type == holder.kind {
+                break;
+            }
+        }
+        // From the back: each copy points at the next; the last keeps the program's rest.
+        let mut behind: Option<*const c_void> = None;
+        for copied in self.copies.iter_mut().rev() {
+            let first: *mut u64 = copied.as_mut_ptr();
+            let head = first.cast::<vk::BaseOutStructure<'_>>();
+            if let Some(head) = abi::get_mut(head) {
+                match behind {
+                    Some(behind) => head.p_next = behind.cast_mut().cast(),
+                    None => set(first, holder.offset),
+                }
+            }
+            behind = Some(first.cast_const().cast());
+        }
+        self.info.p_next = behind.unwrap_or(info.p_next);
+        Ok(())
+    }
+}
+
+fn copy(structure: &vk::BaseInStructure<'_>, size: usize) -> Box<[u64]> {
+    let from = core::ptr::from_ref(structure).cast::<u8>();
+    let mut words = vec![0_u64; size.div_ceil(8)].into_boxed_slice();
+    let to: *mut u64 = words.as_mut_ptr();
+    // SAFETY: the structure's type says that it has `size` bytes; the copy has room for them.
+    unsafe { core::ptr::copy_nonoverlapping(from, to.cast::<u8>(), size) };
+    words
+}
+
+fn set(structure: *mut u64, offset: usize) {
+    // Counted in words, so that the field's alignment is that of the copy.
+    let field = structure.cast::<vk::Bool32>();
+    let field = field.wrapping_add(offset / size_of::<vk::Bool32>());
+    // SAFETY: the copy is of the holder's type, in which a Bool32 lies at `offset`.
+    unsafe { field.write(vk::TRUE) };
+}
+
+macro_rules! sizes {
+    ($($name:ident: $type:ty;)+) => {
+        /// Sizes in bytes of the structures that programs put before the feature's.
+        fn size_of_structure(kind: vk::StructureType) -> Option<usize> {
+            match kind {
+                $(vk::StructureType::$name => Some(size_of::<$type>()),)+
+                _ => None,
+            }
+        }
+    };
+}
+
+sizes! {
+    LOADER_DEVICE_CREATE_INFO: layer::DeviceCreateInfo;
+    PHYSICAL_DEVICE_FEATURES_2: vk::PhysicalDeviceFeatures2<'_>;
+    PHYSICAL_DEVICE_VULKAN_1_1_FEATURES: vk::PhysicalDeviceVulkan11Features<'_>;
+    PHYSICAL_DEVICE_VULKAN_1_2_FEATURES: vk::PhysicalDeviceVulkan12Features<'_>;
+    PHYSICAL_DEVICE_VULKAN_1_3_FEATURES: Wide<'_>;
+    PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES: Control<'_>;
+    PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES: vk::PhysicalDeviceTimelineSemaphoreFeatures<'_>;
+    PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES: vk::PhysicalDeviceSynchronization2Features<'_>;
+    PHYSICAL_DEVICE_DYNAMIC_RENDERING_FEATURES: vk::PhysicalDeviceDynamicRenderingFeatures<'_>;
+    PHYSICAL_DEVICE_DESCRIPTOR_INDEXING_FEATURES: vk::PhysicalDeviceDescriptorIndexingFeatures<'_>;
+    PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES: vk::PhysicalDeviceBufferDeviceAddressFeatures<'_>;
+    PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES: vk::PhysicalDevice16BitStorageFeatures<'_>;
+    PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES: vk::PhysicalDevice8BitStorageFeatures<'_>;
+    PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES: vk::PhysicalDeviceShaderFloat16Int8Features<'_>;
+    PHYSICAL_DEVICE_ACCELERATION_STRUCTURE_FEATURES_KHR: vk::PhysicalDeviceAccelerationStructureFeaturesKHR<'_>;
+    PHYSICAL_DEVICE_RAY_TRACING_PIPELINE_FEATURES_KHR: vk::PhysicalDeviceRayTracingPipelineFeaturesKHR<'_>;
+    PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES: vk::PhysicalDeviceMaintenance4Features<'_>;
+    DEVICE_GROUP_DEVICE_CREATE_INFO: vk::DeviceGroupDeviceCreateInfo<'_>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(feature: Feature) -> Plan {
+        Plan { feature }
+    }
+
+    #[test]
+    fn an_added_structure_stands_before_the_programs_chain() {
+        let mut timeline = vk::PhysicalDeviceTimelineSemaphoreFeatures::default();
+        let info = vk::DeviceCreateInfo::default().push_next(&mut timeline);
+        let before = info.p_next;
+        let changed = plan(Feature::AddStructureAndExtension)
+            .apply(&info)
+            .unwrap()
+            .unwrap();
+        let kinds: Vec<_> = abi::chain(changed.info.p_next)
+            .map(|one| one.s_type)
+            .collect();
+        let own = vk::StructureType::PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES;
+        let program = vk::StructureType::PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES;
+        assert_eq!(kinds, [own, program]);
+        assert_eq!(changed.info.enabled_extension_count, 1);
+        assert_eq!(info.p_next, before);
+    }
+
+    #[test]
+    fn a_copied_structure_says_yes_and_the_programs_own_still_says_no() {
+        let mut wide = Wide::default().synchronization2(true);
+        let mut timeline = vk::PhysicalDeviceTimelineSemaphoreFeatures::default();
+        let mut features = vk::PhysicalDeviceFeatures2::default();
+        // push_next puts each in front: features, wide, timeline.
+        let info = vk::DeviceCreateInfo::default()
+            .push_next(&mut timeline)
+            .push_next(&mut wide)
+            .push_next(&mut features);
+        let changed = plan(Feature::SetInVulkan13).apply(&info).unwrap().unwrap();
+        let copied = abi::chained::<Wide<'_>>(changed.info.p_next).unwrap();
+        assert_eq!(copied.pipeline_creation_cache_control, vk::TRUE);
+        assert_eq!(copied.synchronization2, vk::TRUE);
+        let kinds = |first| abi::chain(first).map(|one| one.s_type).collect::<Vec<_>>();
+        assert_eq!(kinds(changed.info.p_next), kinds(info.p_next));
+        assert_eq!(abi::chain(changed.info.p_next).count(), 3);
+        let own = abi::chained::<Wide<'_>>(info.p_next).unwrap();
+        assert_eq!(own.pipeline_creation_cache_control, vk::FALSE);
+    }
+
+    #[test]
+    fn an_unknown_structure_in_front_leaves_the_call_alone() {
+        let mut wide = Wide::default();
+        let unknown = vk::BaseInStructure {
+            s_type: vk::StructureType::from_raw(0x7fff_fff0),
+            p_next: core::ptr::from_mut(&mut wide).cast_const().cast(),
+            ..Default::default()
+        };
+        let info = vk::DeviceCreateInfo {
+            p_next: (&raw const unknown).cast(),
+            ..Default::default()
+        };
+        assert!(plan(Feature::SetInVulkan13).apply(&info).is_err());
+    }
+}

@@ -1,0 +1,209 @@
+//! The cache fix of one device: the store's overlay under the program's pipeline creation.
+//!
+//! What may be served, and how the device's feature is switched on, `towpath_cache::policy` decides;
+//! saving, checking and merging is `towpath_cache::vulkan`. Here is only what a layer has to add: whose
+//! store it is, when to save, and what the program's own caches become under takeover.
+
+#![expect(unsafe_code, reason = "hands the next layer's functions to ash")]
+
+pub(crate) mod describe;
+pub(crate) mod feature;
+mod saver;
+pub(crate) mod takeover;
+
+use core::ffi::{CStr, c_void};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ash::vk;
+use towpath_cache::policy::Mode;
+use towpath_cache::safety::{self, Canary};
+use towpath_cache::vulkan::{Made, Overlay};
+use towpath_cache::{Identity, Opened, Options, open_or_memory, vulkan};
+use towpath_ledger::Counter;
+use towpath_settings::CacheMode;
+
+use crate::fork;
+use crate::instance::Instance;
+use crate::process::Process;
+use crate::record;
+use saver::Saver;
+
+/// The fix, ready for one device.
+pub(crate) struct CacheFix {
+    pub(crate) mode: Mode,
+    overlay: Arc<Overlay>,
+    identity: Identity,
+    saver: Saver,
+}
+
+impl CacheFix {
+    /// Opens the store and loads it into the driver; `None` where the fix cannot be, and the log says
+    /// why.
+    pub(crate) fn open(
+        process: &Process,
+        instance: &Instance,
+        physical: vk::PhysicalDevice,
+        device: vk::Device,
+        get_device: vk::PFN_vkGetDeviceProcAddr,
+    ) -> Option<Self> {
+        let mode = match process.cache_mode()? {
+            CacheMode::Fill => Mode::Fill,
+            CacheMode::Takeover => Mode::Takeover,
+            // Nothing is changed, so nothing need be opened.
+            CacheMode::Observe => return None,
+        };
+        let identity = identity(instance, physical);
+        let roots = roots(process);
+        let options = Options::new(identity.hash());
+        let opened = open_or_memory(&roots, &identity, &options);
+        for problem in &opened.problems {
+            process.log(problem);
+        }
+        let canary = canary(process, &opened, &identity);
+        let functions = device_functions(device, get_device);
+        // SAFETY: the device was made just now; the overlay is dropped before the device is destroyed,
+        // or never (see `close`).
+        let loaded = unsafe {
+            Overlay::load(
+                functions,
+                Arc::clone(&opened.store),
+                &identity,
+                canary.as_ref(),
+            )
+        };
+        let overlay = match loaded {
+            Ok(overlay) => Arc::new(overlay),
+            Err(error) => {
+                process.log(&format!("no cache: {}", error.one_line()));
+                return None;
+            }
+        };
+        overlay
+            .report()
+            .lines
+            .iter()
+            .for_each(|line| process.log(line));
+        record::count(Counter::CacheBytesRead, overlay.report().bytes_accepted);
+        let saver = Saver::start(Arc::clone(&overlay), opened.folder);
+        Some(Self {
+            mode,
+            overlay,
+            identity,
+            saver,
+        })
+    }
+
+    /// Makes one pipeline: see [`Overlay::create`].
+    pub(crate) fn create(
+        &self,
+        attempt: impl FnMut(vk::PipelineCache, vk::PipelineCreateFlags) -> vk::Result,
+    ) -> Made {
+        let made = self.overlay.create(attempt);
+        if made == Made::New {
+            self.saver.something_new();
+        }
+        made
+    }
+
+    /// The header of the driver's caches.
+    pub(crate) fn header(&self) -> [u8; 32] {
+        takeover::header(
+            self.identity.vendor,
+            self.identity.device,
+            self.identity.cache_uuid,
+        )
+    }
+
+    /// Whether the store's blobs are in the driver's hands, so that content `id` need not be given to it.
+    pub(crate) fn has(&self, blob: &[u8]) -> bool {
+        takeover::has(&self.overlay, blob)
+    }
+
+    /// Keeps a program's blob in the store; a thread of ours writes it.
+    pub(crate) fn import(&self, blob: &[u8]) {
+        if safety::check(blob, &self.identity).is_ok() {
+            self.saver.import(blob.to_vec());
+        }
+    }
+
+    /// Saves what is new and lets go of the driver's caches. In a forked child nothing is touched: the
+    /// thread and its locks are the parent's.
+    pub(crate) fn close(self) {
+        if fork::is_child() {
+            Box::leak(Box::new(self));
+            return;
+        }
+        self.saver.stop();
+    }
+}
+
+/// Where the store may be: each program has its own, so that no start loads another program's blobs.
+fn roots(process: &Process) -> Vec<PathBuf> {
+    let settings = &process.settings;
+    let home = settings.home.as_ref().map(|home| home.join(".cache"));
+    let usual = settings
+        .cache_home
+        .clone()
+        .or(home)
+        .map(|folder| folder.join("towpath/vulkan"));
+    let all = settings.cache_dir.clone().into_iter().chain(usual);
+    all.map(|root| root.join(program())).collect()
+}
+
+/// The program's file name.
+fn program() -> String {
+    let path = std::env::current_exe().unwrap_or_default();
+    path.file_name().map_or_else(
+        || "unknown".to_owned(),
+        |name| name.to_string_lossy().into_owned(),
+    )
+}
+
+/// The canary lives on tmpfs, so that power loss is never taken for a driver's crash.
+fn canary(process: &Process, opened: &Opened, identity: &Identity) -> Option<Canary> {
+    let folder = process
+        .settings
+        .runtime_dir
+        .as_deref()
+        .unwrap_or(Path::new("/dev/shm"));
+    let (canary, leftovers) = Canary::open(folder, identity.hash()).ok()?;
+    for leftover in leftovers {
+        let line = match safety::note_death(&opened.store, leftover.id) {
+            Ok(true) => "is in quarantine now",
+            Ok(false) => "gets one more try",
+            Err(_) => "could not be noted",
+        };
+        process.log(&format!(
+            "process {} died while the driver read a cached blob; it {line}",
+            leftover.pid
+        ));
+    }
+    Some(canary)
+}
+
+fn identity(instance: &Instance, physical: vk::PhysicalDevice) -> Identity {
+    let get = |name: &CStr| {
+        // Only what is needed: loader 1.3.239 calls a null pointer when a layer asks it for some names.
+        if name != c"vkGetPhysicalDeviceProperties2" {
+            return core::ptr::null();
+        }
+        // SAFETY: the next element's function on its own instance.
+        let function = unsafe { (instance.get_proc)(instance.handle, name.as_ptr()) };
+        function.map_or(core::ptr::null(), |function| function as *const c_void)
+    };
+    // SAFETY: the look-up gives the functions of this instance; it is alive while a device is made.
+    let functions = unsafe { ash::Instance::load_with(get, instance.handle) };
+    // SAFETY: a physical device of this instance; `feature::plan` has checked the version.
+    unsafe { vulkan::identity(&functions, physical) }
+}
+
+fn device_functions(device: vk::Device, get: vk::PFN_vkGetDeviceProcAddr) -> ash::Device {
+    let get = |name: &CStr| {
+        // SAFETY: the next element's function on its own device.
+        let function = unsafe { get(device, name.as_ptr()) };
+        function.map_or(core::ptr::null(), |function| function as *const c_void)
+    };
+    // SAFETY: the look-up gives the functions of this device, which is alive.
+    unsafe { ash::Device::load_with(get, device) }
+}
