@@ -211,13 +211,16 @@ impl Overlay {
                 code => return Made::Failed(code),
             }
         }
-        match attempt(
-            caches.session.cache.handle(),
-            vk::PipelineCreateFlags::empty(),
-        ) {
+        // Entered before the lock on the caches is given back: a save that swaps this session away
+        // finds its user, and fetches only after the pipeline is in it.
+        let now = self.caches();
+        let session = Arc::clone(&now.session);
+        let _user = session.users.read().unwrap_or_else(PoisonError::into_inner);
+        drop(now);
+        match attempt(session.cache.handle(), vk::PipelineCreateFlags::empty()) {
             vk::Result::SUCCESS => {
                 // Relaxed: a save reads it after `users` handed everything over.
-                caches.session.new.fetch_add(1, Ordering::Relaxed);
+                session.new.fetch_add(1, Ordering::Relaxed);
                 Made::New
             }
             code => Made::Failed(code),
