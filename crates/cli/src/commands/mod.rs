@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod about;
+mod bench;
 mod doctor;
 
 /// Finds, fixes and proves the host-side cost of GPU work.
@@ -18,6 +19,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     About(about::Args),
+    Bench(bench::Args),
     Doctor(doctor::Args),
 }
 
@@ -25,6 +27,7 @@ enum Command {
 pub(crate) fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::About(args) => about::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     };
     outcome.unwrap_or_else(|error| {

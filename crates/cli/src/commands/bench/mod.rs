@@ -1,0 +1,44 @@
+//! `towpath bench`: the host paths measured on this machine, arms alternated, bytes checked.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+mod arm;
+mod calls;
+mod cell;
+mod memory;
+mod output;
+mod readback;
+mod transfer;
+mod upload;
+
+/// Measures a host path on this machine.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  towpath bench readback --device NVIDIA --quick --json readback.json"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Device to host: driver, prefault, staging, and the pinned ceiling.
+    Readback(transfer::Args),
+    /// Host to device: driver, staging, and the pinned ceiling.
+    Upload(transfer::Args),
+}
+
+/// Runs the bench that was asked for.
+///
+/// # Errors
+///
+/// No such device, the driver refused something that every arm needs, or wrong bytes.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    match &args.what {
+        What::Readback(args) => readback::run(args),
+        What::Upload(args) => upload::run(args),
+    }
+}

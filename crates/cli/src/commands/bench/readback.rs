@@ -1,0 +1,201 @@
+//! `towpath bench readback`.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use towpath_measure::random::Random;
+use towpath_memory::Mapping;
+use towpath_transfer::engine::{Backend, Bring, Pinned};
+use towpath_transfer::opencl::{Cl, Slot};
+
+use super::arm::{Arm, Meter, Sample, ns};
+use super::calls::{self, Device};
+use super::cell::{self, CellResult, Kind, Stagings};
+use super::memory::{State, fresh, pattern, warm_host};
+use super::output::{self, Document};
+use super::transfer::Args;
+
+/// Runs the matrix, prints it, writes it.
+///
+/// # Errors
+///
+/// As the command's.
+pub(super) fn run(args: &Args) -> Result<ExitCode> {
+    let (device, cl) = args.open()?;
+    let mut random = Random::new(args.seed);
+    let mut stagings = Stagings::new(&cl);
+    let progress = output::Progress::new();
+    let mut cells = Vec::new();
+    for bytes in args.sizes(&device) {
+        for kind in [Kind::Buffer, Kind::Image] {
+            if kind == Kind::Image && !device.has_images {
+                continue;
+            }
+            let Some(memory) = kind.make(&cl, bytes)? else {
+                continue;
+            };
+            let mut bench = Bench::new(&cl, memory, bytes)?;
+            for state in states(args.is_quick()) {
+                progress.say(kind, bytes, *state);
+                cells.push(bench.cell(args, kind, *state, &mut stagings, &mut random)?);
+            }
+            stagings.trim();
+        }
+    }
+    progress.end();
+    output::finish(
+        args,
+        &Document::new("towpath.bench-readback/1", &device, args, cells),
+    )
+}
+
+const fn states(is_quick: bool) -> &'static [State] {
+    if is_quick {
+        &[State::Cold, State::ColdHuge, State::Warm]
+    } else {
+        &[
+            State::Cold,
+            State::ColdHuge,
+            State::Warm,
+            State::ZeroPage,
+            State::HalfWarm,
+        ]
+    }
+}
+
+/// Device memory with known content, and what its reads go to.
+struct Bench<'a> {
+    cl: &'a Cl,
+    memory: Device,
+    expected: Vec<u8>,
+    warm: Mapping,
+    pinned: Option<Slot>,
+}
+
+impl<'a> Bench<'a> {
+    fn new(cl: &'a Cl, memory: Device, bytes: usize) -> Result<Self> {
+        let expected = pattern(bytes, 3);
+        calls::write(cl, &memory.call(expected.as_ptr().expose_provenance()))?;
+        // Where the driver has no pinned memory of that size there is no ceiling to show.
+        let pinned = cl.pin(bytes).ok();
+        Ok(Self {
+            cl,
+            memory,
+            expected,
+            warm: fresh(bytes, State::Warm)?,
+            pinned,
+        })
+    }
+
+    fn cell(
+        &mut self,
+        args: &Args,
+        kind: Kind,
+        state: State,
+        stagings: &mut Stagings,
+        random: &mut Random,
+    ) -> Result<CellResult> {
+        let mut arms = vec![Arm::Forward, Arm::Prefault];
+        arms.extend(args.shapes().into_iter().map(|shape| Arm::Staged {
+            shape,
+            with_event: false,
+        }));
+        if let Some(Arm::Staged { shape, .. }) = arms.last().copied() {
+            arms.push(Arm::Staged {
+                shape,
+                with_event: true,
+            });
+        }
+        if self.pinned.is_some() && state == State::Warm {
+            arms.push(Arm::Pinned);
+        }
+        let bytes = self.expected.len();
+        cell::run((kind, bytes, state), &arms, args.rounds(), random, |arm| {
+            self.sample(arm, state, stagings)
+        })
+    }
+
+    fn sample(&mut self, arm: Arm, state: State, stagings: &mut Stagings) -> Result<Sample> {
+        if arm == Arm::Pinned {
+            return self.pinned();
+        }
+        if state == State::Warm {
+            self.warm.as_mut_slice().fill(0);
+            let call = self.memory.call(self.warm.range().address);
+            let sample = measure(self.cl, arm, &call, state, stagings)?;
+            check(self.warm.as_slice(), &self.expected)?;
+            return Ok(sample);
+        }
+        let bytes = self.expected.len();
+        warm_host(bytes)?;
+        let destination = fresh(bytes, state)?;
+        let call = self.memory.call(destination.range().address);
+        let mut sample = measure(self.cl, arm, &call, state, stagings)?;
+        check(destination.as_slice(), &self.expected)?;
+        let start = Instant::now();
+        drop(destination);
+        sample.free_ns = ns(start.elapsed());
+        Ok(sample)
+    }
+
+    fn pinned(&mut self) -> Result<Sample> {
+        let Some(slot) = &mut self.pinned else {
+            bail!("no pinned memory");
+        };
+        slot.bytes_mut().fill(0);
+        let call = self
+            .memory
+            .call(slot.bytes_mut().as_mut_ptr().expose_provenance());
+        let meter = Meter::start();
+        calls::read(self.cl, &call)?;
+        let sample = meter.stop();
+        check(slot.bytes(), &self.expected)?;
+        Ok(sample)
+    }
+}
+
+fn measure(
+    cl: &Cl,
+    arm: Arm,
+    call: &towpath_transfer::opencl::Transfer,
+    state: State,
+    stagings: &mut Stagings,
+) -> Result<Sample> {
+    match arm {
+        Arm::Forward | Arm::Pinned => {
+            let meter = Meter::start();
+            calls::read(cl, call)?;
+            Ok(meter.stop())
+        }
+        Arm::Prefault => {
+            let meter = Meter::start();
+            calls::prefault_and_read(cl, call)?;
+            Ok(meter.stop())
+        }
+        Arm::Staged { shape, with_event } => {
+            let staging = stagings.get(shape)?;
+            // As the layer does: it knows from the scan whether pages are missing.
+            let bring = if state == State::Warm {
+                Bring::Nothing
+            } else {
+                Bring::HugePages
+            };
+            let meter = Meter::start();
+            calls::staged_read(cl, staging, call, bring, with_event)?;
+            Ok(meter.stop())
+        }
+    }
+}
+
+fn check(found: &[u8], expected: &[u8]) -> Result<()> {
+    if found != expected {
+        let at = found
+            .iter()
+            .zip(expected)
+            .position(|(a, b)| a != b)
+            .unwrap_or(0);
+        bail!("wrong bytes from {at} on");
+    }
+    Ok(())
+}

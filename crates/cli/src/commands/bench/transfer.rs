@@ -1,0 +1,153 @@
+//! What `bench readback` and `bench upload` share: options, device, shapes, rounds.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use towpath_memory::cpus;
+use towpath_transfer::engine::Shape;
+use towpath_transfer::opencl::{Cl, Device, Functions, devices};
+
+/// Options of both directions.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  towpath bench readback --device NVIDIA --json readback.json")]
+pub(crate) struct Args {
+    /// The first device whose name or platform has this in it, whatever the case.
+    #[arg(long, value_name = "NAME", default_value = "")]
+    device: String,
+    /// One size (154 MiB), few arms and rounds: under a minute.
+    #[arg(long)]
+    quick: bool,
+    /// Rounds; every arm runs once in each, in random order [default: 10, quick 5].
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
+    /// Sizes in bytes, with K, M or G [default: 64K to 1G].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = bytes)]
+    sizes: Vec<usize>,
+    /// Threads of the staged arms [default: a quarter, half and three quarters of the processors].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    threads: Vec<usize>,
+    /// Chunks of the staged arms, with K or M [default: 4M; 2M and 8M too without --quick].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = bytes)]
+    chunks: Vec<usize>,
+    /// Seed of the order of the arms.
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Also writes every sample to this file.
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+}
+
+/// Seed 003's picture: 3888 x 2592 pixels of four floats, 153.8 MiB.
+pub(super) const PICTURE: (usize, usize) = (3888, 2592);
+/// Bytes of a pixel of four floats.
+pub(super) const PIXEL_BYTES: usize = 16;
+/// Bytes of the picture.
+pub(super) const PICTURE_BYTES: usize = PICTURE.0 * PICTURE.1 * PIXEL_BYTES;
+
+impl Args {
+    pub(super) fn rounds(&self) -> usize {
+        self.rounds
+            .unwrap_or(if self.quick { 5 } else { 10 })
+            .max(1)
+    }
+
+    pub(super) const fn is_quick(&self) -> bool {
+        self.quick
+    }
+
+    /// Sizes that the device can hold and the machine has memory for.
+    pub(super) fn sizes(&self, device: &Device) -> Vec<usize> {
+        let wanted: &[usize] = if !self.sizes.is_empty() {
+            &self.sizes
+        } else if self.quick {
+            &[PICTURE_BYTES]
+        } else {
+            &[64 << 10, 1 << 20, 16 << 20, PICTURE_BYTES, 1 << 30]
+        };
+        let most = usize::try_from(device.allocation_bytes_max).unwrap_or(usize::MAX);
+        let most = most.min(towpath_memory::margin::available() / 6);
+        wanted
+            .iter()
+            .copied()
+            .filter(|bytes| *bytes <= most)
+            .collect()
+    }
+
+    pub(super) fn shapes(&self) -> Vec<Shape> {
+        let processors = cpus::usable();
+        let mut threads = self.threads.clone();
+        if threads.is_empty() {
+            threads = vec![processors / 4, processors / 2, processors * 3 / 4];
+        }
+        let mut chunks = self.chunks.clone();
+        if chunks.is_empty() {
+            chunks = if self.quick {
+                vec![4 << 20]
+            } else {
+                vec![2 << 20, 4 << 20, 8 << 20]
+            };
+        }
+        let mut shapes: Vec<Shape> = threads
+            .iter()
+            .flat_map(|threads| {
+                chunks
+                    .iter()
+                    .map(|chunk| Shape::new((*threads).max(1), *chunk))
+            })
+            .collect();
+        shapes.dedup();
+        shapes
+    }
+
+    /// Opens the device that `--device` names.
+    pub(super) fn open(&self) -> Result<(Device, Cl)> {
+        let functions = Functions::load("libOpenCL.so.1").context("no OpenCL here")?;
+        let all = devices(&functions).context("no OpenCL device here")?;
+        let Some(device) = all.iter().find(|device| device.matches(&self.device)) else {
+            let names: Vec<String> = all
+                .iter()
+                .map(|one| format!("{} ({})", one.name, one.platform))
+                .collect();
+            bail!(
+                "no device has '{}' in its name; there are: {}",
+                self.device,
+                names.join(", ")
+            );
+        };
+        let cl =
+            Cl::open(&functions, device).with_context(|| format!("cannot use {}", device.name))?;
+        Ok((device.clone(), cl))
+    }
+}
+
+/// Reads `154M` and the like.
+fn bytes(text: &str) -> Result<usize, String> {
+    let (digits, unit) = match text.trim_end_matches(['b', 'B']).to_uppercase() {
+        text if text.ends_with('K') => (text.trim_end_matches('K').to_owned(), 1 << 10),
+        text if text.ends_with('M') => (text.trim_end_matches('M').to_owned(), 1 << 20),
+        text if text.ends_with('G') => (text.trim_end_matches('G').to_owned(), 1 << 30),
+        text => (text, 1),
+    };
+    let number: usize = digits
+        .parse()
+        .map_err(|_error| format!("'{text}' is no size"))?;
+    number
+        .checked_mul(unit)
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| format!("'{text}' is no usable size"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_their_units_and_nonsense_is_refused() {
+        assert_eq!(bytes("64K"), Ok(65_536));
+        assert_eq!(bytes("1g"), Ok(1 << 30));
+        assert_eq!(bytes("17"), Ok(17));
+        for nonsense in ["", "K", "-1", "0", "1T", "99999999999999999999G", "1.5M"] {
+            assert!(bytes(nonsense).is_err(), "{nonsense}");
+        }
+    }
+}
