@@ -7,6 +7,8 @@ use clap::{Parser, Subcommand};
 mod about;
 mod bench;
 mod doctor;
+mod fix;
+mod run;
 
 /// Finds, fixes and proves the host-side cost of GPU work.
 #[derive(Debug, Parser)]
@@ -21,6 +23,8 @@ enum Command {
     About(about::Args),
     Bench(bench::Args),
     Doctor(doctor::Args),
+    Fix(fix::Args),
+    Run(run::Args),
 }
 
 /// Parses the command line, runs the command and prints what went wrong, cause by cause.
@@ -29,6 +33,8 @@ pub(crate) fn main() -> ExitCode {
         Command::About(args) => about::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Fix(args) => fix::run(&args),
+        Command::Run(args) => run::run(&args),
     };
     outcome.unwrap_or_else(|error| {
         #[expect(clippy::print_stderr, reason = "the program's own error line")]
