@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod ab;
 mod about;
 mod bench;
 mod doctor;
@@ -20,6 +21,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Ab(Box<ab::Args>),
     About(about::Args),
     Bench(bench::Args),
     Doctor(doctor::Args),
@@ -30,6 +32,7 @@ enum Command {
 /// Parses the command line, runs the command and prints what went wrong, cause by cause.
 pub(crate) fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Ab(args) => ab::run(&args),
         Command::About(args) => about::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Doctor(args) => doctor::run(&args),
