@@ -6,6 +6,7 @@
 //!   [`Identity`]; many processes write at once, each to a segment of its own. See `docs/store.md`.
 //! - [`safety`]: what is checked before a driver sees a stored byte.
 //! - [`saving`]: whole blobs of programs that keep one: written when changed, or only their new parts.
+//! - [`foreign`]: pipeline cache files of other programs, listed and checked.
 //! - [`policy`]: which create calls of a program may be served from the store.
 //! - `vulkan`: base cache and session overlay of one device, with ash.
 //!
@@ -50,6 +51,7 @@
 
 mod bytes;
 mod error;
+pub mod foreign;
 mod format;
 pub mod identity;
 pub mod policy;
@@ -65,6 +67,6 @@ pub use format::{ContentId, Kind, VERSION};
 pub use identity::Identity;
 pub use storage::{Bytes, Disk, Folder, Pace};
 pub use store::{
-    Blob, Entry, Limits, Opened, Options, SegmentReport, Stats, Store, Ticket, Tidied,
-    Verification, open_or_memory,
+    Absorbed, Blob, Entry, Limits, Opened, Options, SegmentReport, Stats, Store, Ticket, Tidied,
+    Verification, open_existing, open_or_memory,
 };

@@ -4,7 +4,6 @@
 //!
 //! - Holds the format of a result file ([`ResultFile`], `towpath.ab/1`): every raw run, so that it can be judged again.
 //! - Judges a result file ([`judging`]) and joins files measured as blocks ([`merge`]).
-//! - Sums the ledgers of a run and predicts what fixes would save: [`ledger`].
 //! - Shows it: [`terminal`].
 //!
 //! # What it does not do
@@ -15,7 +14,6 @@
 #![forbid(unsafe_code)]
 
 pub mod judging;
-pub mod ledger;
 pub mod machine;
 pub mod merge;
 pub mod numbers;

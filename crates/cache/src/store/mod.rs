@@ -1,5 +1,6 @@
 //! The store: entries of kind, key and payload in append-only segments of one folder.
 
+mod absorb;
 mod open;
 mod segment;
 mod state;
@@ -11,7 +12,8 @@ use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-pub use open::{Opened, open_or_memory};
+pub use absorb::Absorbed;
+pub use open::{Opened, open_existing, open_or_memory};
 pub use tidy::{Limits, Tidied};
 pub use verify::{SegmentReport, Stats, Verification};
 

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use rustix::fs::Access;
 
 use super::{Options, Store};
+use crate::error::{Error, Operation, Result};
+use crate::format::SegmentHeader;
 use crate::identity::Identity;
 use crate::storage::{Bytes, Disk, Folder, SyncTarget};
 
@@ -68,11 +70,63 @@ pub fn open_or_memory(roots: &[PathBuf], identity: &Identity, options: &Options)
     }
 }
 
+/// Opens the store in an identity's folder by its path alone, as tools do: the identity's hash is in the
+/// folder's name, else in the first sound segment header.
+///
+/// # Errors
+///
+/// - [`Error::InTheWay`] if the folder is no store, or not this user's.
+/// - [`Error::File`] if it cannot be listed.
+pub fn open_existing(path: &Path, is_read_only: bool) -> Result<(Store, Arc<Folder>)> {
+    let folder = Arc::new(Folder::existing(path)?);
+    let identity = identity_in(path, &*folder)?.ok_or_else(|| Error::InTheWay {
+        name: path.display().to_string(),
+        reason: "it holds no store".to_owned(),
+    })?;
+    let options = Options {
+        is_read_only,
+        ..Options::new(identity)
+    };
+    let disk: Arc<dyn Disk> = Arc::<Folder>::clone(&folder);
+    Ok((Store::open(disk, options)?, folder))
+}
+
+fn identity_in(path: &Path, disk: &dyn Disk) -> Result<Option<[u8; 16]>> {
+    let place = disk.place();
+    let names = disk.names().map_err(Error::file(Operation::List, &place))?;
+    let segments = names
+        .iter()
+        .filter(|name| super::segment::nonce_of(name).is_some());
+    let header = |name: &String| SegmentHeader::decode(&disk.read(name).ok()?);
+    let in_header = segments
+        .filter_map(header)
+        .map(|header| header.identity)
+        .next();
+    let name = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    Ok(in_name(name).or(in_header))
+}
+
+/// The hash at the end of a folder's name.
+fn in_name(name: &str) -> Option<[u8; 16]> {
+    let digits = name
+        .rsplit('-')
+        .next()
+        .filter(|digits| digits.len() == 32)?;
+    let number = u128::from_str_radix(digits, 16).ok()?;
+    // The digits stand in the order of the bytes.
+    let mut bytes = number.to_le_bytes();
+    bytes.reverse();
+    Some(bytes)
+}
+
 fn open_in(
     root: &Path,
     identity: &Identity,
     options: &Options,
-) -> crate::Result<(Arc<Store>, Arc<Folder>)> {
+) -> Result<(Arc<Store>, Arc<Folder>)> {
     let path = root.join(identity.folder_name());
     let folder = if options.is_read_only {
         Folder::existing(&path)?
@@ -135,5 +189,21 @@ impl Disk for Nowhere {
     fn release(&self, _name: &str) {}
     fn place(&self) -> String {
         "(memory)".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_in_a_folders_name_is_the_identitys() {
+        let identity = Identity {
+            vendor: 0x10de,
+            ..Identity::default()
+        };
+        assert_eq!(in_name(&identity.folder_name()), Some(identity.hash()));
+        assert_eq!(in_name("10de-0007-xyz"), None);
+        assert_eq!(in_name(&"z".repeat(32)), None);
     }
 }

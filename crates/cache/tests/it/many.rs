@@ -1,7 +1,7 @@
 //! Many processes on one folder, killed at random moments while others compact.
 //!
 //! What must hold: every entry whose acknowledgement was read from a process's output is there, whole.
-//! `TOWPATH_DEEP_SECONDS` sets how long it goes on; `cargo xtask deep` sets 60.
+//! `TOWPATH_TEST_SECONDS` sets how long it goes on; `cargo xtask deep` sets 60.
 
 use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -125,7 +125,7 @@ fn one_life(role: &str, folder: &Path, name: &str, life: Duration) -> Vec<String
 
 #[test]
 fn processes_killed_at_random_lose_nothing_acknowledged_and_tear_nothing() {
-    let seconds = variable("TOWPATH_DEEP_SECONDS")
+    let seconds = variable("TOWPATH_TEST_SECONDS")
         .and_then(|s| s.parse().ok())
         .unwrap_or(4);
     let folder = tempfile::tempdir().unwrap();

@@ -147,9 +147,8 @@ pub struct Views {
     tick: u64,
     next_id: u64,
     counts: Counts,
-    /// Views given up since the last [`take_dropped`](Self::take_dropped), still mapped: a device may
-    /// have an import of them.
-    dropped: Vec<(u64, View)>,
+    /// Identifiers of views dropped since the last [`take_dropped`](Self::take_dropped).
+    dropped: Vec<u64>,
 }
 
 impl Views {
@@ -257,11 +256,10 @@ impl Views {
         self.slots.clear();
     }
 
-    /// Hands the identifiers of views given up since the last call to `forget`, and unmaps each after it.
+    /// Hands the identifiers of views dropped since the last call to `forget`.
     pub fn take_dropped(&mut self, mut forget: impl FnMut(u64)) {
-        for (id, view) in self.dropped.drain(..) {
+        for id in self.dropped.drain(..) {
             forget(id);
-            drop(view);
         }
     }
 
@@ -460,7 +458,7 @@ impl Views {
             self.counts.dropped += 1;
             self.mappings -= held.view.mappings();
             self.bytes -= held.window.end - held.window.start;
-            self.dropped.push((held.id, held.view));
+            self.dropped.push(held.id);
             slot.rent = Rent::default();
         }
     }
