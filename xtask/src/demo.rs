@@ -1,12 +1,14 @@
 //! `cargo xtask demo`: the main job on a real, unmodified program.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use indicatif::ProgressBar;
+use towpath_darktable::{Darktable, History};
 
-use crate::darktable::{self, Darktable};
 use crate::packages::{self, Set};
 use crate::run::{cargo, root, run as start, say};
 
@@ -38,24 +40,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         packages::install(Set::Demo)?;
     }
     say("Building towpath and its layers.");
-    start(
-        &cargo(),
-        &[
-            "build",
-            "--release",
-            "-p",
-            "towpath-cli",
-            "-p",
-            "towpath-opencl-layer",
-            "-p",
-            "towpath-penalty-layer",
-        ],
-    )?;
-    let program = Darktable::prepare()?;
+    let mut words = vec!["build", "--release"];
+    for package in [
+        "towpath-cli",
+        "towpath-opencl-layer",
+        "towpath-penalty-layer",
+    ] {
+        words.extend(["-p", package]);
+    }
+    start(&cargo(), &words)?;
+    let program = prepare()?;
     let wanted = |scene: &str| args.scene.as_deref().is_none_or(|only| only == scene);
     if wanted("here") {
         say("\nScene 1: darktable on PoCL as it is on this machine.");
-        scene(&program, args.pairs, "readback time", &[])?;
+        scene(&program, args.pairs, "here", "readback-time", &[])?;
     }
     if wanted("emulated") {
         say(
@@ -67,40 +65,65 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             ("OPENCL_LAYERS", layer.display().to_string()),
             ("TOWPATH_PENALTY_NS_PER_PAGE", SEED_NS_PER_PAGE.to_owned()),
         ];
-        scene(&program, args.pairs, "wall", &penalty)?;
+        scene(&program, args.pairs, "emulated", "wall", &penalty)?;
     }
     without_opencl(&program)
+}
+
+/// Settings, picture and kernels in a folder of the demo, never in the user's home.
+fn prepare() -> Result<Darktable> {
+    say("Preparing darktable in target/demo (picture 3888x2592, settings, history).");
+    let program = Darktable::prepare(&root().join("target/demo"))?;
+    let done = program.folder().join("kernels.done");
+    if !done.exists() {
+        let progress = ProgressBar::new_spinner()
+            .with_message("darktable compiles its OpenCL kernels, once: about a minute");
+        progress.enable_steady_tick(Duration::from_millis(200));
+        if progress.is_hidden() {
+            say("darktable compiles its OpenCL kernels, once: about a minute.");
+        }
+        program.compile_kernels()?;
+        progress.finish_and_clear();
+        fs::write(done, "")?;
+    }
+    Ok(program)
 }
 
 fn scene(
     program: &Darktable,
     pairs: u32,
+    name: &str,
     primary: &str,
     environment: &[(&str, String)],
 ) -> Result<()> {
     for arm in ["a", "b"] {
-        let picture = program.path(&format!("out-{arm}.jpg"));
+        let picture = picture(program, arm);
         if picture.exists() {
             fs::remove_file(picture)?;
         }
     }
+    let out = program.folder().join("out.jpg");
     let keep = format!(
-        "mv -f '{}' '{}'-$TOWPATH_ARM.jpg",
-        program.path("out.jpg").display(),
-        program.path("out").display()
+        "mv -f '{}' '{}'/out-$TOWPATH_ARM.jpg",
+        out.display(),
+        program.folder().display()
     );
+    let export = program.command(History::Heavy, &out);
     let status = Command::new(root().join("target/release/towpath"))
-        .args(["ab", "--pairs", &pairs.to_string(), "--primary", primary])
-        .args(["--prepare", &program.reset(), "--cleanup", &keep])
+        .args([
+            "ab",
+            "--pairs",
+            &pairs.to_string(),
+            "--primary",
+            primary,
+            "--cleanup",
+            &keep,
+        ])
         .arg("--json")
-        .arg(program.path(if environment.is_empty() {
-            "here.json"
-        } else {
-            "emulated.json"
-        }))
+        .arg(program.folder().join(format!("{name}.json")))
         .arg("--")
-        .args(program.command(true))
-        .envs(program.environment())
+        .arg(export.get_program())
+        .args(export.get_args())
         .envs(environment.iter().map(|(name, value)| (name, value)))
         .status()
         .context("cannot start towpath")?;
@@ -114,7 +137,7 @@ fn scene(
 /// Decoded pixels, since equal exports differ in their metadata.
 fn compare_pictures(program: &Darktable) -> Result<()> {
     let decode = |arm: &str| {
-        let path = program.path(&format!("out-{arm}.jpg"));
+        let path = picture(program, arm);
         image::open(&path).with_context(|| format!("cannot decode {}", path.display()))
     };
     let (a, b) = (decode("a")?.into_rgb8(), decode("b")?.into_rgb8());
@@ -129,14 +152,23 @@ fn compare_pictures(program: &Darktable) -> Result<()> {
     Ok(())
 }
 
+fn picture(program: &Darktable, arm: &str) -> PathBuf {
+    program.folder().join(format!("out-{arm}.jpg"))
+}
+
 fn without_opencl(program: &Darktable) -> Result<()> {
-    say("\nFor comparison, darktable without OpenCL (3 runs, CPU only):");
+    say("\nFor comparison, the same export without OpenCL (3 runs, CPU only):");
+    let out = program.folder().join("out.jpg");
     for _ in 0..3 {
-        let start = Instant::now();
-        program.export(false)?;
-        say(&format!("  {:.1} s", start.elapsed().as_secs_f64()));
+        let begin = Instant::now();
+        let done = program
+            .command(History::Heavy, &out)
+            .arg("--disable-opencl")
+            .output()?;
+        if !done.status.success() {
+            bail!("darktable-cli --disable-opencl failed: {}", done.status);
+        }
+        say(&format!("  {:.1} s", begin.elapsed().as_secs_f64()));
     }
-    // The next comparison must find a working OpenCL again.
-    let log = program.export(true)?;
-    darktable::check_log(&log)
+    Ok(())
 }

@@ -5,11 +5,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod ci;
-mod darktable;
 mod deep;
 mod demo;
 mod packages;
-mod picture;
 mod run;
 mod test;
 

@@ -4,6 +4,7 @@
 //!
 //! - Holds the format of a result file ([`ResultFile`], `towpath.ab/1`): every raw run, so that it can be judged again.
 //! - Judges a result file ([`judging`]) and joins files measured as blocks ([`merge`]).
+//! - Sums the ledgers of a run and predicts what fixes would save: [`ledger`].
 //! - Shows it: [`terminal`].
 //!
 //! # What it does not do
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod judging;
+pub mod ledger;
 pub mod machine;
 pub mod merge;
 pub mod numbers;

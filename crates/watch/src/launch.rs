@@ -34,6 +34,8 @@ pub struct Running {
     deadline: Option<Instant>,
     timed_out: bool,
     interrupted_by: Option<i32>,
+    /// Signals for the program that came before its id was known.
+    early: Vec<i32>,
 }
 
 /// Time between SIGTERM and SIGKILL.
@@ -65,6 +67,7 @@ pub(crate) fn start(command: &Command) -> Result<Running, Error> {
         deadline: command.timeout.map(|limit| Instant::now() + limit),
         timed_out: false,
         interrupted_by: None,
+        early: Vec::new(),
     };
     match running.next_report()? {
         Report::Started(pid) => {
@@ -221,8 +224,10 @@ impl Running {
     fn pass_on(&mut self) {
         while let Some(came) = self.relay.next() {
             self.interrupted_by.get_or_insert(came.signal);
-            if came.is_for_us_alone && self.pid != 0 {
-                self.signal(came.signal);
+            match came.is_for_us_alone {
+                true if self.pid == 0 => self.early.push(came.signal),
+                true => self.signal(came.signal),
+                false => {}
             }
         }
     }

@@ -4,10 +4,13 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod ab;
 mod about;
 mod bench;
 mod cache;
 mod doctor;
+mod fix;
+mod run;
 
 /// Finds, fixes and proves the host-side cost of GPU work.
 #[derive(Debug, Parser)]
@@ -19,19 +22,25 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Ab(Box<ab::Args>),
     About(about::Args),
     Bench(bench::Args),
     Cache(cache::Args),
     Doctor(doctor::Args),
+    Fix(fix::Args),
+    Run(run::Args),
 }
 
 /// Parses the command line, runs the command and prints what went wrong, cause by cause.
 pub(crate) fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Ab(args) => ab::run(&args),
         Command::About(args) => about::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Cache(args) => cache::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Fix(args) => fix::run(&args),
+        Command::Run(args) => run::run(&args),
     };
     outcome.unwrap_or_else(|error| {
         #[expect(clippy::print_stderr, reason = "the program's own error line")]

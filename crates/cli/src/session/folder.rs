@@ -87,9 +87,8 @@ fn create_in(place: &Path) -> io::Result<PathBuf> {
         // Made, never adopted: in a folder open to all, one that is there may be anybody's.
         match DirBuilder::new().mode(0o700).create(&path) {
             Ok(()) => {
-                fs::write(path.join(OWNER), owner_text(&me)).or_else(|error| {
+                fs::write(path.join(OWNER), owner_text(&me)).inspect_err(|_full| {
                     let _removed = fs::remove_dir_all(&path);
-                    Err(error)
                 })?;
                 return Ok(path);
             }
@@ -122,18 +121,39 @@ fn owner_of(folder: &Path) -> Option<Process> {
     })
 }
 
-/// Removes this user's folders in `place` whose owner is gone and whose programs are too.
-fn remove_abandoned(place: &Path) {
+/// Every folder of this user's runs.
+pub(crate) fn all(settings: &Settings) -> Vec<PathBuf> {
+    places(settings)
+        .iter()
+        .flat_map(|place| ours(place))
+        .collect()
+}
+
+/// This user's folders in `place`. Links and what belongs to somebody else are left out.
+fn ours(place: &Path) -> Vec<PathBuf> {
     let prefix = prefix();
     let me = rustix::process::getuid().as_raw();
-    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
-        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix))
-            // Not followed if it is a link; somebody else's is left alone.
-            && entry.metadata().is_ok_and(|meta| meta.is_dir() && meta.uid() == me);
-        let path = entry.path();
-        if is_ours && is_abandoned(&path) {
-            let _removed = fs::remove_dir_all(&path);
-        }
+    let entries = fs::read_dir(place).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| {
+            entry
+                .file_name()
+                .to_str()
+                .is_some_and(|name| name.starts_with(&prefix))
+        })
+        .filter(|entry| {
+            entry
+                .metadata()
+                .is_ok_and(|meta| meta.is_dir() && meta.uid() == me)
+        })
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// Removes this user's folders in `place` whose owner is gone and whose programs are too.
+fn remove_abandoned(place: &Path) {
+    for path in ours(place).into_iter().filter(|path| is_abandoned(path)) {
+        let _removed = fs::remove_dir_all(&path);
     }
 }
 

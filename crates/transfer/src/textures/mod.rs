@@ -7,7 +7,7 @@
 //! - [`views`]: contiguous mappings of backings, made when they pay, kept within a budget.
 //! - [`cost`]: what copying and mapping cost on this machine.
 //! - [`engine`]: one transfer: plan, choice, copy, count; over a [`backend`].
-//! - [`null`]: the backend that keeps images in memory.
+//! - [`null`]: the backend that keeps images in memory; `vulkan`: the one with a device.
 //!
 //! Guest memory is only reached through
 //! [`VolatileBytes`](towpath_memory::volatile::VolatileBytes): the guest may write at any moment.
@@ -24,6 +24,8 @@ pub mod plan;
 pub mod ram;
 pub mod shape;
 pub mod views;
+#[cfg(feature = "vulkan")]
+pub mod vulkan;
 
 pub use backend::{Backend, Copied, Source};
 pub use backing::{Backing, Entry, Memory, Run};

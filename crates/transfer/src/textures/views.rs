@@ -147,8 +147,9 @@ pub struct Views {
     tick: u64,
     next_id: u64,
     counts: Counts,
-    /// Identifiers of views dropped since the last [`take_dropped`](Self::take_dropped).
-    dropped: Vec<u64>,
+    /// Views given up since the last [`take_dropped`](Self::take_dropped), still mapped: a device may
+    /// have an import of them.
+    dropped: Vec<(u64, View)>,
 }
 
 impl Views {
@@ -256,10 +257,11 @@ impl Views {
         self.slots.clear();
     }
 
-    /// Hands the identifiers of views dropped since the last call to `forget`.
+    /// Hands the identifiers of views given up since the last call to `forget`, and unmaps each after it.
     pub fn take_dropped(&mut self, mut forget: impl FnMut(u64)) {
-        for id in self.dropped.drain(..) {
+        for (id, view) in self.dropped.drain(..) {
             forget(id);
+            drop(view);
         }
     }
 
@@ -458,7 +460,7 @@ impl Views {
             self.counts.dropped += 1;
             self.mappings -= held.view.mappings();
             self.bytes -= held.window.end - held.window.start;
-            self.dropped.push(held.id);
+            self.dropped.push((held.id, held.view));
             slot.rent = Rent::default();
         }
     }

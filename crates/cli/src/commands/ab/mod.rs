@@ -1,0 +1,231 @@
+//! `towpath ab`: proves what fixes are worth, by alternated pairs of runs of an unmodified program.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use towpath_measure::MonotonicClock;
+use towpath_report::judging::FailOn;
+use towpath_report::result::SCHEMA_AB;
+use towpath_report::{Machine, ResultFile, terminal};
+
+use arm::{Instruments, Setup};
+use metric::Metric;
+use runner::Runner;
+use schedule::Ended;
+
+mod arm;
+mod collect;
+mod design;
+mod metric;
+mod runner;
+mod schedule;
+
+/// Ten: the exact test can then prove at p = 0.002, and eight further metrics stand Holm's correction.
+const PAIRS_DEFAULT: usize = 10;
+
+/// Proves what fixes are worth: runs the program in pairs, fixes off against fixes on.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    towpath ab -- darktable-cli in.raw out.jpg\n  \
+    towpath ab --budget 15m --primary readback-time --json result.json -- ./program\n  \
+    towpath ab --a-env LP_NUM_THREADS=1 --b-env LP_NUM_THREADS=2 --metric 'fps=fps: ([0-9.]+):fps:higher' -- ./game")]
+pub(crate) struct Args {
+    /// Pairs of runs (10 if neither this, --budget nor --until-proven is given).
+    #[arg(long, value_name = "N", conflicts_with = "budget")]
+    pairs: Option<usize>,
+    /// As many pairs as fit into this time, such as 90s, 15m or 2h.
+    #[arg(long, value_name = "TIME", value_parser = design::parse_time, conflicts_with = "until_proven")]
+    budget: Option<Duration>,
+    /// Goes on until the e-process has proven something; --pairs is then the most.
+    #[arg(long)]
+    until_proven: bool,
+    /// The metric that decides.
+    #[arg(long, value_name = "METRIC", default_value = "wall")]
+    primary: String,
+    /// Fixes of arm A: none, auto, a list of readback, upload, cache, waits; or bare, without any of ours.
+    #[arg(long, value_name = "LIST", default_value = "none")]
+    a_fix: String,
+    /// Fixes of arm B.
+    #[arg(long, value_name = "LIST", default_value = "auto")]
+    b_fix: String,
+    /// Sets a variable in arm A.
+    #[arg(long, value_name = "K=V")]
+    a_env: Vec<String>,
+    /// Sets a variable in arm B.
+    #[arg(long, value_name = "K=V")]
+    b_env: Vec<String>,
+    /// The command of arm A, instead of the one after --.
+    #[arg(long, value_name = "CMD")]
+    a_cmd: Option<String>,
+    /// The command of arm B.
+    #[arg(long, value_name = "CMD")]
+    b_cmd: Option<String>,
+    /// Shell command before each run; it finds TOWPATH_ARM (a or b) and TOWPATH_ARM_FOLDER.
+    #[arg(long, value_name = "CMD")]
+    prepare: Option<String>,
+    /// Shell command before each run of arm A.
+    #[arg(long, value_name = "CMD")]
+    a_prepare: Option<String>,
+    /// Shell command before each run of arm B.
+    #[arg(long, value_name = "CMD")]
+    b_prepare: Option<String>,
+    /// Shell command after each run.
+    #[arg(long, value_name = "CMD")]
+    cleanup: Option<String>,
+    /// Reads a metric from the program's output, such as 'fps=rate: ([0-9.]+):fps:higher'.
+    #[arg(long, value_name = "NAME=REGEX:UNIT:lower|higher", value_parser = Metric::parse)]
+    metric: Vec<Metric>,
+    /// Difference in percent that does not matter.
+    #[arg(long, value_name = "PCT", default_value_t = 1.0)]
+    margin: f64,
+    /// Seed of the order of runs; drawn and recorded if not given.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Both arms as A: shows the machine's own noise.
+    #[arg(long)]
+    null: bool,
+    /// Kills a run after this time and counts it as failed.
+    #[arg(long, value_name = "TIME", value_parser = design::parse_time)]
+    timeout: Option<Duration>,
+    /// MiB of host memory touched and freed before each run, so that a virtual machine has it at hand.
+    #[arg(long, value_name = "MIB", default_value_t = 2048)]
+    warm_host: usize,
+    /// What makes the exit code: regression (2), any-regression (2), inconclusive (2 and 3), never (0).
+    #[arg(long, value_name = "WHAT", default_value = "regression", value_parser = parse_fail_on)]
+    fail_on: FailOn,
+    /// Writes every raw run, the machine and the judgements to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Program and arguments.
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// Measures, judges, reports.
+///
+/// # Errors
+///
+/// What keeps towpath from doing its job; a program that keeps failing among it.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let metrics = metrics(args);
+    let design = design::choose(args, &metrics)?;
+    let folder = tempfile::Builder::new()
+        .prefix("towpath-ab-")
+        .tempdir()
+        .context("cannot make a folder for the arms")?;
+    let setups = Setup::both(args, folder.path())?;
+    let mut file = describe(args, &setups, &metrics);
+    file.design = design;
+    for line in design::promise(&file.design, judged(&metrics)) {
+        say(&line);
+    }
+    let mut runner = Runner::new(args, &metrics, folder.path())?;
+    schedule::warm_up(&mut runner, &setups, &say)?;
+    let ended = schedule::pairs(
+        &mut runner,
+        &setups,
+        &mut file,
+        args.json.as_deref(),
+        &MonotonicClock,
+    );
+    runner.note(&mut file);
+    finish(args, &mut file, ended)
+}
+
+/// Judges what there is, also after Ctrl-C or an error, shows it and writes it.
+fn finish(args: &Args, file: &mut ResultFile, ended: Result<Ended>) -> Result<ExitCode> {
+    let stopped = matches!(ended, Ok(Ended::Interrupted));
+    if stopped {
+        file.notes
+            .push(format!("stopped by hand after {} runs", file.runs.len()));
+    }
+    drop_unread(file);
+    file.judge()?;
+    if !file.runs.is_empty() {
+        print(&terminal::render(file, terminal::Style::default()));
+    }
+    if let Some(path) = &args.json {
+        schedule::write(file, path)?;
+    }
+    ended?;
+    // 130: what a shell says of a program that Ctrl-C ended.
+    Ok(ExitCode::from(if stopped {
+        130
+    } else {
+        file.exit_code(args.fail_on)
+    }))
+}
+
+/// towpath's own metrics, then the program's.
+fn metrics(args: &Args) -> Vec<Metric> {
+    let own = metric::BUILT_IN.iter().map(|(name, unit, definition)| {
+        let mut metric = Metric::built_in(name, unit, definition);
+        metric.shown.is_informative = is_informative(name) && *name != args.primary;
+        metric
+    });
+    own.chain(args.metric.iter().cloned()).collect()
+}
+
+/// CPU is judged as one; its two halves would only cost the others power.
+fn is_informative(name: &str) -> bool {
+    matches!(name, "user" | "sys" | "readback-bytes" | "readback-cold")
+}
+
+fn judged(metrics: &[Metric]) -> usize {
+    metrics
+        .iter()
+        .filter(|metric| !metric.shown.is_informative)
+        .count()
+}
+
+/// A host path that no run of either arm has used is no metric of this program.
+fn drop_unread(file: &mut ResultFile) {
+    let runs = std::mem::take(&mut file.runs);
+    let primary = file.design.primary.clone();
+    file.metrics.retain(|metric| {
+        primary.as_ref() == Some(&metric.name)
+            || runs.iter().any(|run| run.value(&metric.name).is_some())
+    });
+    file.runs = runs;
+}
+
+fn describe(args: &Args, setups: &[Setup; 2], metrics: &[Metric]) -> ResultFile {
+    let words: Vec<String> = args
+        .command
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let mut file = ResultFile::new(SCHEMA_AB, &words.join(" "));
+    file.machine = Machine::collect();
+    file.command = words;
+    file.metrics = metrics.iter().map(|metric| metric.shown.clone()).collect();
+    let [a, b] = setups;
+    file.a = a.describe(args);
+    file.b = b.describe(args);
+    if a.instruments == Instruments::Bare || b.instruments == Instruments::Bare {
+        file.notes
+            .push("a bare arm has no ledger: host paths are not compared".to_owned());
+    }
+    file
+}
+
+fn parse_fail_on(word: &str) -> Result<FailOn, String> {
+    FailOn::parse(word).ok_or_else(|| {
+        let words: Vec<&str> = FailOn::WORDS.iter().map(|(word, _)| *word).collect();
+        format!("one of {}", words.join(", "))
+    })
+}
+
+#[expect(clippy::print_stdout, reason = "the command's output")]
+fn print(text: &str) {
+    print!("{text}");
+}
+
+/// Progress goes to stderr, so that the report alone is in a pipe.
+#[expect(clippy::print_stderr, reason = "progress of long work")]
+fn say(line: &str) {
+    eprintln!("{line}");
+}

@@ -1,0 +1,534 @@
+//! The backend: which way a transfer takes on this device.
+
+#![expect(unsafe_code, reason = "calls of Vulkan")]
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use ash::vk;
+use towpath_memory::view::View;
+use towpath_memory::volatile::VolatileBytes;
+
+use super::super::backend::{Backend, Copied, Source};
+use super::super::error::Result;
+use super::super::gather::{self, Stores};
+use super::super::plan::{Direction, Lines, Plan};
+use super::super::shape::Texture;
+use super::device::Device;
+use super::failed;
+use super::image::{Held, VulkanImage};
+use super::import::{Handle, Import};
+use super::staging::Slot;
+
+/// Which ways may be taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Ways {
+    /// Import views.
+    pub import: bool,
+    /// Let the processor write images from views.
+    pub host_image_copy: bool,
+}
+
+impl Default for Ways {
+    /// Imports; no writing by the processor, which may slow the image's later use.
+    fn default() -> Self {
+        Self {
+            import: true,
+            host_image_copy: false,
+        }
+    }
+}
+
+/// What happened to views.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Counts {
+    /// Imports made.
+    pub imported: u64,
+    /// Imports that the driver refused.
+    pub refused: u64,
+    /// Transfers whose strides or offset the device does not take from an import.
+    pub unfit: u64,
+    /// Transfers written by the processor.
+    pub host_copied: u64,
+}
+
+/// Textures of a Vulkan device. For one thread.
+pub struct Vulkan {
+    slots: [Slot; 2],
+    next: usize,
+    imports: Vec<(u64, Option<Import>)>,
+    ways: Ways,
+    counts: Counts,
+    device: Arc<Device>,
+}
+
+impl std::fmt::Debug for Vulkan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Vulkan")
+            .field("device", &self.device)
+            .field("ways", &self.ways)
+            .field("counts", &self.counts)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Vulkan {
+    /// A backend on a device.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Device`](super::super::Error::Device).
+    pub fn new(device: Device, ways: Ways) -> Result<Self> {
+        let device = Arc::new(device);
+        Ok(Self {
+            slots: [Slot::new(&device)?, Slot::new(&device)?],
+            next: 0,
+            imports: Vec::new(),
+            ways,
+            counts: Counts::default(),
+            device,
+        })
+    }
+
+    /// The device.
+    #[must_use]
+    pub const fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// What happened to views.
+    #[must_use]
+    pub const fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Changes which ways may be taken from now on; images made before keep theirs.
+    pub const fn set_ways(&mut self, ways: Ways) {
+        self.ways = ways;
+    }
+
+    /// Copies `len` bytes of an import into `target`: shows what the device sees of the memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Device`](super::super::Error::Device).
+    pub fn read_import(&mut self, import: &Import, target: &mut [u8]) -> Result<()> {
+        let len = import.len().min(target.len() as u64);
+        let slot = slot(&mut self.slots, &mut self.next);
+        let staging = slot.staging(len)?.raw;
+        slot.begin()?;
+        let region = [vk::BufferCopy::default().size(len)];
+        // SAFETY: both buffers hold `len` bytes.
+        unsafe {
+            self.device
+                .raw
+                .cmd_copy_buffer(slot.commands, import.raw, staging, &region);
+        };
+        slot.submit()?;
+        slot.wait()?;
+        slot.staging(len)?.bytes().copy_to(target);
+        Ok(())
+    }
+
+    /// The import of a view, made at its first use; `None` if it cannot be.
+    fn import(&mut self, view: &View, id: u64) -> Option<vk::Buffer> {
+        if let Some((_, import)) = self.imports.iter().find(|(known, _)| *known == id) {
+            return import.as_ref().map(|import| import.raw);
+        }
+        let handle = match view.dma_buf() {
+            Some(fd) => Handle::DmaBuf(fd, view.pages().len() as u64),
+            None => Handle::Host(view.pages()),
+        };
+        // SAFETY: the engine keeps the view until it has called `forget` with this number.
+        let made = unsafe { Import::new(&self.device, handle) }.ok();
+        match made {
+            Some(_) => self.counts.imported += 1,
+            None => self.counts.refused += 1,
+        }
+        let raw = made.as_ref().map(|import| import.raw);
+        self.imports.push((id, made));
+        raw
+    }
+
+    /// Where in a view's pages the plan's first row lies, in rows and layers of texels, if the device can
+    /// copy from there.
+    fn fit(view: &View, plan: &Plan, guest: &Lines) -> Option<(u64, u32, u32)> {
+        let (row, height) = plan.texel_strides()?;
+        let offset = guest.offset + view.skip() as u64;
+        let is_aligned =
+            offset.is_multiple_of(4) && offset.is_multiple_of(u64::from(plan.block_bytes));
+        is_aligned.then_some((offset, row, height))
+    }
+
+    /// The transfer straight from or to the view, by the device or by the processor; `None` if neither
+    /// can.
+    fn direct(
+        &mut self,
+        image: &VulkanImage,
+        plan: &Plan,
+        view: &View,
+        guest: &Lines,
+        id: u64,
+    ) -> Result<Option<Copied>> {
+        let Some((offset, row, height)) = Self::fit(view, plan, guest) else {
+            self.counts.unfit += 1;
+            return Ok(None);
+        };
+        if self.ways.host_image_copy && image.host_copy {
+            self.finish()?;
+            let from = view.bytes();
+            self.write_by_processor(image, plan, &from, guest.offset, (row, height))?;
+            self.counts.host_copied += 1;
+            return Ok(Some(Copied {
+                by_cpu: plan.payload(),
+                imported: false,
+            }));
+        }
+        if !self.ways.import {
+            return Ok(None);
+        }
+        let Some(buffer) = self.import(view, id) else {
+            return Ok(None);
+        };
+        self.copy(image, plan, buffer, offset, (row, height))?;
+        if plan.direction == Direction::Download {
+            self.finish()?;
+        }
+        Ok(Some(Copied {
+            by_cpu: 0,
+            imported: true,
+        }))
+    }
+
+    fn write_by_processor(
+        &self,
+        image: &VulkanImage,
+        plan: &Plan,
+        bytes: &VolatileBytes<'_>,
+        offset: u64,
+        strides: (u32, u32),
+    ) -> Result<()> {
+        let (Some(calls), Held::Image(held)) = (&self.device.copy, &image.held) else {
+            return Ok(());
+        };
+        let (layers, at, extent) = image.place(plan);
+        let start = usize::try_from(offset).unwrap_or(0);
+        let pointer: *mut c_void = bytes.as_ptr().wrapping_add(start).cast();
+        let layout = vk::ImageLayout::GENERAL;
+        if plan.direction == Direction::Download {
+            let regions = [vk::ImageToMemoryCopyEXT::default()
+                .host_pointer(pointer)
+                .memory_row_length(strides.0)
+                .memory_image_height(strides.1)
+                .image_subresource(layers)
+                .image_offset(at)
+                .image_extent(extent)];
+            let info = vk::CopyImageToMemoryInfoEXT::default()
+                .src_image(held.raw)
+                .src_image_layout(layout)
+                .regions(&regions);
+            // SAFETY: the plan's rows lie inside the view; the image is idle and in this layout.
+            return unsafe { calls.copy_image_to_memory(&info) }
+                .map_err(failed("read an image by the processor"));
+        }
+        let regions = [vk::MemoryToImageCopyEXT::default()
+            .host_pointer(pointer.cast_const())
+            .memory_row_length(strides.0)
+            .memory_image_height(strides.1)
+            .image_subresource(layers)
+            .image_offset(at)
+            .image_extent(extent)];
+        let info = vk::CopyMemoryToImageInfoEXT::default()
+            .dst_image(held.raw)
+            .dst_image_layout(layout)
+            .regions(&regions);
+        // SAFETY: as above.
+        unsafe { calls.copy_memory_to_image(&info) }
+            .map_err(failed("write an image by the processor"))
+    }
+
+    /// The transfer through staging memory.
+    fn staged(
+        &mut self,
+        image: &VulkanImage,
+        plan: &Plan,
+        source: Source<'_>,
+        stores: Stores,
+    ) -> Result<Copied> {
+        let packed = plan.guest.packed();
+        let slot_now = slot(&mut self.slots, &mut self.next);
+        let staging = slot_now.staging(plan.payload())?;
+        let buffer = staging.raw;
+        if plan.direction == Direction::Upload {
+            let memory = staging.bytes();
+            move_rows(source, plan, &memory, &packed, stores)?;
+        }
+        record(&self.device, slot_now, image, plan, buffer, 0, (0, 0))?;
+        if plan.direction == Direction::Download {
+            slot_now.wait()?;
+            let memory = slot_now.staging(plan.payload())?.bytes();
+            move_rows(source, plan, &memory, &packed, stores)?;
+        }
+        Ok(Copied {
+            by_cpu: plan.payload(),
+            imported: false,
+        })
+    }
+
+    fn copy(
+        &mut self,
+        image: &VulkanImage,
+        plan: &Plan,
+        buffer: vk::Buffer,
+        offset: u64,
+        strides: (u32, u32),
+    ) -> Result<()> {
+        let slot = slot(&mut self.slots, &mut self.next);
+        record(&self.device, slot, image, plan, buffer, offset, strides)
+    }
+
+    /// Brings a new image into its one layout, with zeros in it.
+    fn clear(&mut self, image: &VulkanImage, texture: &Texture) -> Result<()> {
+        let slot = slot(&mut self.slots, &mut self.next);
+        slot.begin()?;
+        let device = &self.device.raw;
+        match &image.held {
+            Held::Buffer(buffer) => {
+                // Filled in words; `zero` writes what is left over.
+                let whole = buffer.len / 4 * 4;
+                if whole > 0 {
+                    // SAFETY: inside the buffer, at whole words.
+                    unsafe { device.cmd_fill_buffer(slot.commands, buffer.raw, 0, whole, 0) };
+                }
+            }
+            Held::Image(held) => {
+                let range = vk::ImageSubresourceRange::default()
+                    .aspect_mask(vk::ImageAspectFlags::COLOR)
+                    .level_count(vk::REMAINING_MIP_LEVELS)
+                    .layer_count(vk::REMAINING_ARRAY_LAYERS);
+                let barrier = [vk::ImageMemoryBarrier::default()
+                    .dst_access_mask(vk::AccessFlags::TRANSFER_WRITE)
+                    .old_layout(vk::ImageLayout::UNDEFINED)
+                    .new_layout(vk::ImageLayout::GENERAL)
+                    .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+                    .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+                    .image(held.raw)
+                    .subresource_range(range)];
+                let stage = vk::PipelineStageFlags::TRANSFER;
+                let none = vk::DependencyFlags::empty();
+                let start = vk::PipelineStageFlags::TOP_OF_PIPE;
+                // SAFETY: recording was begun; the image is new.
+                unsafe {
+                    device.cmd_pipeline_barrier(
+                        slot.commands,
+                        start,
+                        stage,
+                        none,
+                        &[],
+                        &[],
+                        &barrier,
+                    );
+                };
+                if texture.format.block_width() == 1 {
+                    let zero = vk::ClearColorValue { uint32: [0; 4] };
+                    let general = vk::ImageLayout::GENERAL;
+                    // SAFETY: a colour image in this layout.
+                    unsafe {
+                        device.cmd_clear_color_image(
+                            slot.commands,
+                            held.raw,
+                            general,
+                            &zero,
+                            &[range],
+                        );
+                    };
+                }
+            }
+        }
+        slot.submit()
+    }
+
+    /// Writes zeros where no clear command reaches: blocks, and the end of a buffer.
+    fn zero(&mut self, image: &VulkanImage, texture: &Texture) -> Result<()> {
+        for level in 0..texture.levels {
+            let Some(extent) = texture.extent(level) else {
+                continue;
+            };
+            let request = super::super::plan::Request {
+                level,
+                region: super::super::plan::Region {
+                    x: 0,
+                    y: 0,
+                    z: 0,
+                    width: extent.width,
+                    height: extent.height,
+                    depth: extent.layers,
+                },
+                offset: 0,
+                stride: 0,
+                layer_stride: 0,
+                direction: Direction::Upload,
+            };
+            let plan = Plan::new(texture, &request, u64::MAX)?;
+            let slot = slot(&mut self.slots, &mut self.next);
+            let staging = slot.staging(plan.payload())?;
+            staging.bytes().fill(0);
+            let buffer = staging.raw;
+            record(&self.device, slot, image, &plan, buffer, 0, (0, 0))?;
+        }
+        Ok(())
+    }
+}
+
+impl Backend for Vulkan {
+    type Image = VulkanImage;
+
+    fn create(&mut self, texture: &Texture) -> Result<VulkanImage> {
+        let image = VulkanImage::new(&self.device, texture, self.ways.host_image_copy)?;
+        let is_odd = matches!(&image.held, Held::Buffer(buffer) if buffer.len % 4 != 0);
+        self.clear(&image, texture)?;
+        if texture.format.block_width() > 1 || is_odd {
+            self.zero(&image, texture)?;
+        }
+        Ok(image)
+    }
+
+    fn destroy(&mut self, image: VulkanImage) {
+        // A lost device has nothing in flight.
+        let _lost = self.finish();
+        drop(image);
+    }
+
+    fn transfer(
+        &mut self,
+        image: &mut VulkanImage,
+        plan: &Plan,
+        source: Source<'_>,
+        stores: Stores,
+    ) -> Result<Copied> {
+        if plan.payload() == 0 {
+            return Ok(Copied::default());
+        }
+        if let Source::View { view, offset, id } = source {
+            let guest = plan.guest.from_offset(offset);
+            if let Some(copied) = self.direct(image, plan, view, &guest, id)? {
+                return Ok(copied);
+            }
+        }
+        self.staged(image, plan, source, stores)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.slots.iter_mut().try_for_each(Slot::wait)
+    }
+
+    fn forget(&mut self, id: u64) {
+        if let Some(index) = self.imports.iter().position(|(known, _)| *known == id) {
+            // As in `destroy`.
+            let _lost = self.finish();
+            self.imports.swap_remove(index);
+        }
+    }
+
+    fn reads_by_cpu(&self) -> bool {
+        false
+    }
+
+    fn can_import(&self) -> bool {
+        let offer = self.device.offer();
+        self.ways.import && (offer.host_import.is_some() || offer.dma_buf_import)
+    }
+}
+
+impl Drop for Vulkan {
+    fn drop(&mut self) {
+        // Imports must outlive their use; a lost device has nothing in flight.
+        let _lost = self.finish();
+    }
+}
+
+/// The slot whose turn it is: the one submitted longest ago.
+fn slot<'a>(slots: &'a mut [Slot; 2], next: &mut usize) -> &'a mut Slot {
+    let [first, second] = slots;
+    *next ^= 1;
+    if *next == 0 { first } else { second }
+}
+
+fn move_rows(
+    source: Source<'_>,
+    plan: &Plan,
+    memory: &VolatileBytes<'_>,
+    packed: &Lines,
+    stores: Stores,
+) -> Result<()> {
+    match source {
+        Source::Pieces(backing) => {
+            gather::copy(backing, &plan.guest, memory, packed, plan.direction, stores)
+        }
+        Source::View { view, offset, .. } => {
+            let guest = plan.guest.from_offset(offset);
+            let bytes = view.bytes();
+            match plan.direction {
+                Direction::Upload => gather::copy_linear(&bytes, &guest, memory, packed, stores),
+                Direction::Download => gather::copy_linear(memory, packed, &bytes, &guest, stores),
+            }
+        }
+    }
+}
+
+/// Records and submits one copy between a buffer and the image.
+fn record(
+    device: &Device,
+    slot: &mut Slot,
+    image: &VulkanImage,
+    plan: &Plan,
+    buffer: vk::Buffer,
+    offset: u64,
+    strides: (u32, u32),
+) -> Result<()> {
+    slot.begin()?;
+    let raw = &device.raw;
+    let commands = slot.commands;
+    match (&image.held, plan.direction) {
+        (Held::Buffer(held), Direction::Upload) => {
+            let region = [between(offset, plan.image.offset, plan.payload())];
+            // SAFETY: the plan's bytes lie inside both.
+            unsafe { raw.cmd_copy_buffer(commands, buffer, held.raw, &region) };
+        }
+        (Held::Buffer(held), Direction::Download) => {
+            let region = [between(plan.image.offset, offset, plan.payload())];
+            // SAFETY: as above.
+            unsafe { raw.cmd_copy_buffer(commands, held.raw, buffer, &region) };
+        }
+        (Held::Image(held), direction) => {
+            let (layers, at, extent) = image.place(plan);
+            let region = [vk::BufferImageCopy::default()
+                .buffer_offset(offset)
+                .buffer_row_length(strides.0)
+                .buffer_image_height(strides.1)
+                .image_subresource(layers)
+                .image_offset(at)
+                .image_extent(extent)];
+            let layout = vk::ImageLayout::GENERAL;
+            if direction == Direction::Upload {
+                // SAFETY: the plan's texels lie inside the level, its rows inside the buffer.
+                unsafe {
+                    raw.cmd_copy_buffer_to_image(commands, buffer, held.raw, layout, &region);
+                };
+            } else {
+                // SAFETY: as above.
+                unsafe {
+                    raw.cmd_copy_image_to_buffer(commands, held.raw, layout, buffer, &region);
+                };
+            }
+        }
+    }
+    slot.submit()
+}
+
+fn between(from: u64, to: u64, len: u64) -> vk::BufferCopy {
+    vk::BufferCopy::default()
+        .src_offset(from)
+        .dst_offset(to)
+        .size(len)
+}
