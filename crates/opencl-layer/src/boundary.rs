@@ -138,7 +138,7 @@ mod tests {
     /// One test, since the driver's table is one per process.
     #[test]
     fn both_ways_of_initialisation_take_tables_of_any_length() {
-        let mut below = vec![next::empty()];
+        let mut below = [next::empty()];
         below[0].clReleaseMemObject = Some(release);
         below[0].clFlush = Some(flush);
         let (mut count, mut ours) = (7, null());
