@@ -13,7 +13,7 @@ use opencl_sys::cl_layer::{
 };
 use opencl_sys::{CL_INVALID_VALUE, CL_OUT_OF_HOST_MEMORY, CL_SUCCESS, cl_int, cl_uint};
 
-use crate::{calls, next, state};
+use crate::{calls, next, stage, state};
 
 /// The name by which the loader's tools list this layer.
 const NAME: &[u8] = b"towpath\0";
@@ -110,6 +110,7 @@ unsafe extern "C" fn clInitLayerWithProperties(
 /// The loader is about to unload the layer: gives back what the layer holds of OpenCL.
 #[unsafe(no_mangle)]
 extern "C" fn clDeinitLayer() -> cl_int {
+    let _lost = wall(stage::release_all);
     CL_SUCCESS
 }
 

@@ -1,10 +1,13 @@
-//! The names of devices, by queue.
+//! What is known of the program's queues: device and properties.
 #![expect(unsafe_code, reason = "asks the driver about the program's queue")]
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
 
-use opencl_sys::{CL_DEVICE_NAME, CL_QUEUE_DEVICE, CL_SUCCESS, cl_command_queue, cl_device_id};
+use opencl_sys::{
+    CL_DEVICE_NAME, CL_QUEUE_DEVICE, CL_QUEUE_PROPERTIES, CL_SUCCESS, cl_command_queue,
+    cl_device_id, cl_uint,
+};
 
 use crate::handles::Handles;
 use crate::{inside, next};
@@ -26,9 +29,14 @@ static DEVICES: [OnceLock<Device>; 64] = [const { OnceLock::new() }; 64];
 ///
 /// A look into a table; for a queue not met before, two calls of the driver and an allocation.
 pub(crate) fn name(queue: cl_command_queue) -> &'static str {
-    index(queue)
-        .and_then(|index| DEVICES.get(index)?.get())
+    word(queue)
+        .and_then(|word| DEVICES.get(device_index(word))?.get())
         .map_or("", |device| device.name.as_str())
+}
+
+/// Whether commands of the queue run in order, and no times are kept about them.
+pub(crate) fn is_plain(queue: cl_command_queue) -> bool {
+    word(queue).is_some_and(|word| word >> PROPERTIES_SHIFT == 0)
 }
 
 /// Forgets a queue that the program releases.
@@ -36,17 +44,27 @@ pub(crate) fn forget(queue: cl_command_queue) {
     QUEUES.remove(queue.addr());
 }
 
-fn index(queue: cl_command_queue) -> Option<usize> {
-    if let Some(index) = QUEUES.get(queue.addr()) {
-        return usize::try_from(index).ok();
+/// Device index and, above it, the properties.
+fn word(queue: cl_command_queue) -> Option<u64> {
+    if let Some(word) = QUEUES.get(queue.addr()) {
+        return Some(word);
     }
     if inside::is_callback() {
         return None;
     }
     let index = enter(device_of(queue)?)?;
-    QUEUES.put(queue.addr(), index as u64);
-    Some(index)
+    let properties = ask_queue::<u64>(queue, CL_QUEUE_PROPERTIES)?;
+    let word = index as u64 | properties << PROPERTIES_SHIFT;
+    QUEUES.put(queue.addr(), word);
+    Some(word)
 }
+
+fn device_index(word: u64) -> usize {
+    usize::try_from(word & DEVICE_MASK).unwrap_or(usize::MAX)
+}
+
+const PROPERTIES_SHIFT: u32 = 8;
+const DEVICE_MASK: u64 = 0xff;
 
 /// The place of a device in the table.
 fn enter(device: cl_device_id) -> Option<usize> {
@@ -60,13 +78,18 @@ fn enter(device: cl_device_id) -> Option<usize> {
 }
 
 fn device_of(queue: cl_command_queue) -> Option<cl_device_id> {
+    let device: usize = ask_queue(queue, CL_QUEUE_DEVICE)?;
+    (device != 0).then(|| std::ptr::with_exposed_provenance_mut(device))
+}
+
+/// One integer that the driver knows of a queue.
+pub(crate) fn ask_queue<T: Default>(queue: cl_command_queue, name: cl_uint) -> Option<T> {
     let ask = next::table()?.clGetCommandQueueInfo?;
-    let mut device: cl_device_id = std::ptr::null_mut();
-    let value: *mut c_void = (&raw mut device).cast();
-    let size = size_of::<cl_device_id>();
-    // SAFETY: `value` has `size` bytes; a bad queue is the driver's to refuse.
-    let answer = unsafe { ask(queue, CL_QUEUE_DEVICE, size, value, std::ptr::null_mut()) };
-    (answer == CL_SUCCESS && !device.is_null()).then_some(device)
+    let mut answer = T::default();
+    let value: *mut c_void = (&raw mut answer).cast();
+    // SAFETY: `value` has the size given; a bad queue is the driver's to refuse.
+    let code = unsafe { ask(queue, name, size_of::<T>(), value, std::ptr::null_mut()) };
+    (code == CL_SUCCESS).then_some(answer)
 }
 
 fn ask_name(device: cl_device_id) -> String {

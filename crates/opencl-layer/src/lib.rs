@@ -12,7 +12,8 @@
 //!
 //! # Invariants
 //!
-//! - **The program's call is forwarded exactly once**, whatever happens to our own work before it.
+//! - **The program's call is forwarded exactly once**, whatever happens to our own work before it; or it
+//!   was staged, by the table in [`stage`'s](stage) header, and is done.
 //! - Without a ledger and with all fixes off the layer's table is empty: calls pass it by.
 //! - A small call costs two clock reads and some atomics: no lock, no allocation, no system call.
 //! - Inside the program's event callbacks the layer makes no OpenCL call of its own.
@@ -21,7 +22,7 @@
 //!
 //! `boundary` is the loader's interface and holds what touches the program's pointers; `next` the
 //! driver's table; `calls` the thin entry functions; `observe` what happens around a call; `handles` and
-//! `devices` what is remembered about the program's objects, lock-free; `state` the settings and ledger.
+//! `devices` what is remembered about the program's objects, lock-free; `stage` the staged copies; `state` the settings and ledger.
 
 mod boundary;
 mod calls;
@@ -34,4 +35,5 @@ mod inside;
 mod next;
 mod observe;
 mod ranges;
+mod stage;
 mod state;

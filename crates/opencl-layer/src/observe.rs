@@ -1,15 +1,17 @@
 //! What happens around a transfer: decide, do, forward, record.
 
-use opencl_sys::{CL_SUCCESS, cl_command_queue, cl_int};
+use opencl_sys::{CL_SUCCESS, cl_bool, cl_command_queue, cl_event, cl_int, cl_uint};
 use towpath_ledger::{Call, HostPath, Outcome, SiteKey, Stack};
 use towpath_measure::{Clock, MonotonicClock, Nanos};
 use towpath_memory::faults;
-use towpath_transfer::readback::{self, Context, Done, Footprint};
+use towpath_settings::Fix;
+use towpath_transfer::opencl;
+use towpath_transfer::readback::{self, Context, Footprint};
 
 use crate::boundary::wall;
 use crate::ranges::Ranges;
 use crate::state::State;
-use crate::{calls, devices, inside, state};
+use crate::{calls, devices, inside, stage, state};
 
 /// Host memory that the driver handed out.
 pub(crate) static DRIVER_MEMORY: Ranges = Ranges::new();
@@ -19,11 +21,61 @@ pub(crate) static DRIVER_MEMORY: Ranges = Ranges::new();
 pub(crate) struct Transfer {
     pub(crate) path: HostPath,
     /// The function's name.
-    pub(crate) call: &'static str,
-    pub(crate) queue: cl_command_queue,
-    pub(crate) is_blocking: bool,
+    pub(crate) name: &'static str,
+    pub(crate) events: Events,
     /// The host bytes; `None` where the arguments have none.
     pub(crate) footprint: Option<Footprint>,
+    /// The arguments; `None` for calls that are never staged.
+    pub(crate) call: Option<opencl::Transfer>,
+}
+
+/// The arguments that every enqueue has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Events {
+    pub(crate) queue: cl_command_queue,
+    pub(crate) is_blocking: bool,
+    pub(crate) waits: cl_uint,
+    pub(crate) wait_list: *const cl_event,
+    /// Where the program wants its event; null if it wants none.
+    pub(crate) event: *mut cl_event,
+}
+
+impl Events {
+    #[inline]
+    pub(crate) fn new(
+        queue: cl_command_queue,
+        blocking: cl_bool,
+        waits: cl_uint,
+        wait_list: *const cl_event,
+        event: *mut cl_event,
+    ) -> Self {
+        Self {
+            queue,
+            is_blocking: blocking != 0,
+            waits,
+            wait_list,
+            event,
+        }
+    }
+}
+
+/// What was done before the call would be forwarded.
+#[derive(Clone, Copy, Debug)]
+struct Deed {
+    cold_bytes: Option<u64>,
+    outcome: Outcome,
+    /// The answer to the program, where the call is done and must not be forwarded.
+    answer: Option<cl_int>,
+}
+
+impl Deed {
+    fn forward(cold_bytes: Option<u64>, outcome: Outcome) -> Self {
+        Self {
+            cold_bytes,
+            outcome,
+            answer: None,
+        }
+    }
 }
 
 /// What is carried over the forwarded call.
@@ -32,16 +84,17 @@ struct Before {
     start: Nanos,
     bytes: u64,
     faults: u64,
-    cold_bytes: Option<u64>,
-    outcome: Outcome,
+    deed: Deed,
 }
 
-/// Forwards a transfer exactly once, with our work round it.
+/// Forwards a transfer exactly once, with our work round it; or does it in the driver's place, where
+/// staging said that it is done.
 #[inline]
 pub(crate) fn around(transfer: &Transfer, forward: impl FnOnce() -> cl_int) -> cl_int {
     let state = state::get();
     let before = wall(|| before(state, transfer));
-    let answer = forward();
+    let done = before.and_then(|before| before.deed.answer);
+    let answer = done.unwrap_or_else(forward);
     if let Some(before) = before {
         // A panic of ours costs the record.
         let _lost = wall(|| after(state, transfer, &before, answer));
@@ -57,23 +110,23 @@ fn before(state: &State, transfer: &Transfer) -> Before {
     } else {
         0
     };
-    let (cold_bytes, outcome) = match (transfer.path, &transfer.footprint) {
-        (HostPath::Readback, Some(footprint)) => bring_in(state, transfer, footprint),
-        _ => (None, Outcome::Observed),
+    let deed = match (transfer.path, &transfer.footprint) {
+        (HostPath::Readback, Some(footprint)) => read(state, transfer, footprint),
+        (HostPath::Upload, Some(footprint)) => write(state, transfer, footprint),
+        _ => Deed::forward(None, Outcome::Observed),
     };
     Before {
         start,
         bytes,
         faults,
-        cold_bytes,
-        outcome,
+        deed,
     }
 }
 
 /// Asks `towpath-transfer` what to do about a read, and does it.
-fn bring_in(state: &State, transfer: &Transfer, footprint: &Footprint) -> (Option<u64>, Outcome) {
+fn read(state: &State, transfer: &Transfer, footprint: &Footprint) -> Deed {
     if DRIVER_MEMORY.overlap(footprint.envelope()) {
-        return (None, Outcome::DriverMapping);
+        return Deed::forward(None, Outcome::DriverMapping);
     }
     let plan = readback::prepare(
         footprint,
@@ -83,12 +136,43 @@ fn bring_in(state: &State, transfer: &Transfer, footprint: &Footprint) -> (Optio
         },
     );
     let cold_bytes = plan.cold_bytes().map(|bytes| bytes as u64);
-    if plan.is_prefault() && transfer.is_blocking && !inside::is_callback() {
-        // A blocking read flushes anyway; earlier, the device works while the pages come in.
-        calls::flush(transfer.queue);
+    if state.stages(Fix::Readback, footprint.bytes())
+        && let Some(answer) = stage::read(transfer, footprint, cold_bytes)
+    {
+        return Deed {
+            cold_bytes,
+            outcome: Outcome::Staged,
+            answer: Some(answer),
+        };
     }
-    let done: Done = plan.run();
-    (cold_bytes, outcome(done.outcome))
+    if plan.is_prefault() && transfer.events.is_blocking && !inside::is_callback() {
+        // A blocking read flushes anyway; earlier, the device works while the pages come in.
+        calls::flush(transfer.events.queue);
+    }
+    Deed::forward(cold_bytes, plan.run().outcome)
+}
+
+/// Stages a write where that is chosen and allowed.
+fn write(state: &State, transfer: &Transfer, footprint: &Footprint) -> Deed {
+    if !state.fixes().mode(Fix::Upload).is_on() {
+        return Deed::forward(Some(0), Outcome::Off);
+    }
+    if !state.stages(Fix::Upload, footprint.bytes()) {
+        return Deed::forward(Some(0), Outcome::NoGain);
+    }
+    if DRIVER_MEMORY.overlap(footprint.envelope()) {
+        return Deed::forward(Some(0), Outcome::DriverMapping);
+    }
+    let answer = stage::write(transfer, footprint);
+    Deed {
+        cold_bytes: Some(0),
+        outcome: if answer.is_some() {
+            Outcome::Staged
+        } else {
+            Outcome::NotStageable
+        },
+        answer,
+    }
 }
 
 fn after(state: &State, transfer: &Transfer, before: &Before, answer: cl_int) {
@@ -107,12 +191,12 @@ fn after(state: &State, transfer: &Transfer, before: &Before, answer: cl_int) {
     };
     let site = ledger.site(&SiteKey {
         path: transfer.path,
-        call: transfer.call,
-        device: devices::name(transfer.queue),
+        call: transfer.name,
+        device: devices::name(transfer.events.queue),
         stack: Stack::for_bytes(before.bytes, 0),
     });
     let outcome = if answer == CL_SUCCESS {
-        before.outcome
+        before.deed.outcome
     } else {
         Outcome::CallFailed
     };
@@ -121,7 +205,7 @@ fn after(state: &State, transfer: &Transfer, before: &Before, answer: cl_int) {
         bytes: before.bytes,
         wall,
         faults,
-        cold_bytes: before.cold_bytes.unwrap_or(Call::COLD_UNKNOWN),
+        cold_bytes: before.deed.cold_bytes.unwrap_or(Call::COLD_UNKNOWN),
         outcome,
         ..Call::default()
     };
@@ -130,19 +214,3 @@ fn after(state: &State, transfer: &Transfer, before: &Before, answer: cl_int) {
 
 /// 256 KiB: asking the kernel twice costs under a microsecond, a copy of that size about twenty.
 const COUNT_FAULTS_MIN: u64 = 256 << 10;
-
-fn outcome(of: readback::Outcome) -> Outcome {
-    use readback::Outcome as Read;
-    match of {
-        Read::Prefaulted => Outcome::Prefaulted,
-        Read::Off => Outcome::Off,
-        Read::TooSmall => Outcome::TooSmall,
-        Read::AlreadyWarm => Outcome::AlreadyWarm,
-        Read::ReadOnly | Read::NotMapped => Outcome::ReadOnly,
-        Read::FileBacked => Outcome::FileBacked,
-        Read::DriverMapping => Outcome::DriverMapping,
-        Read::LowMemory => Outcome::LowMemory,
-        Read::NoGain => Outcome::NoGain,
-        _ => Outcome::Failed,
-    }
-}

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::OnceLock;
 
 use towpath_ledger::{Counter, Writer};
-use towpath_settings::{Fix, Fixes, Settings};
+use towpath_settings::{Fix, Fixes, Settings, TransferWay};
 use towpath_transfer::readback::Rules;
 
 /// Everything that is read once.
@@ -13,6 +13,7 @@ use towpath_transfer::readback::Rules;
 pub(crate) struct State {
     ledger: Option<Writer>,
     fixes: Fixes,
+    way: TransferWay,
     /// The numbers by which a read is prefaulted.
     pub(crate) rules: Rules,
 }
@@ -40,6 +41,7 @@ impl State {
         Self {
             ledger,
             fixes: settings.fix,
+            way: settings.transfer,
             rules: Rules::default(),
         }
     }
@@ -48,6 +50,13 @@ impl State {
     #[inline]
     pub(crate) fn fixes(&self) -> Fixes {
         self.ledger.as_ref().map_or(self.fixes, Writer::fixes)
+    }
+
+    /// Whether a transfer of `bytes` is to be staged, if it may be.
+    pub(crate) fn stages(&self, fix: Fix, bytes: usize) -> bool {
+        self.way == TransferWay::Staged
+            && bytes >= STAGE_BYTES_MIN
+            && self.fixes().mode(fix).is_on()
     }
 
     /// The ledger, if one is kept.
@@ -78,3 +87,6 @@ fn log(settings: &Settings, text: &str) {
         let _lost = writeln!(file, "towpath-opencl-layer: {text}");
     }
 }
+
+/// 1 MiB: where staging is forced, smaller calls still go the driver's way.
+const STAGE_BYTES_MIN: usize = 1 << 20;

@@ -26,4 +26,4 @@ mod value;
 
 pub use fixes::{Fix, FixError, Fixes, Mode};
 pub use table::{Problem, Setting, Settings, TABLE};
-pub use value::{CacheMode, Value};
+pub use value::{CacheMode, TransferWay, Value};

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::{CacheMode, Fixes, Value};
+use crate::{CacheMode, Fixes, TransferWay, Value};
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
@@ -103,6 +103,8 @@ settings! {
     cache_mode: CacheMode = "fill", "TOWPATH_CACHE_MODE";
     /// File to which the Vulkan layer writes one line per presented frame.
     frames_csv: Option<PathBuf> = "", "TOWPATH_FRAMES_CSV";
+    /// How bytes move between host and device where the readback or upload fix is on.
+    transfer: TransferWay = "auto", "TOWPATH_TRANSFER";
     /// Folder in which towpath looks for its layers first.
     layer_dir: Option<PathBuf> = "", "TOWPATH_LAYER_DIR";
     /// Which arm of a comparison this run is, A or B; for scripts.

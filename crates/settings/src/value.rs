@@ -91,3 +91,28 @@ impl Value for CacheMode {
         }
     }
 }
+
+/// By which mechanism bytes move between host and device.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum TransferWay {
+    /// As the calibration says; without one, destinations are brought in and nothing is staged.
+    #[default]
+    Auto,
+    /// The driver's own copy, into pages that were brought in.
+    Prefault,
+    /// Through pinned memory, wherever a call may be staged.
+    Staged,
+}
+
+impl Value for TransferWay {
+    const FORM: &'static str = "auto|prefault|staged";
+
+    fn read(text: &OsStr) -> Result<Self, String> {
+        match text.to_str() {
+            Some("auto") => Ok(Self::Auto),
+            Some("prefault") => Ok(Self::Prefault),
+            Some("staged") => Ok(Self::Staged),
+            _ => Err("none of auto, prefault, staged".to_owned()),
+        }
+    }
+}

@@ -35,11 +35,14 @@ functions! {
     clReleaseCommandQueue: clReleaseCommandQueue_t,
     clCreateBuffer: clCreateBuffer_t,
     clCreateImage: clCreateImage_t,
+    clCreateSubBuffer: clCreateSubBuffer_t,
     clReleaseMemObject: clReleaseMemObject_t,
     clEnqueueReadBuffer: clEnqueueReadBuffer_t,
     clEnqueueReadBufferRect: clEnqueueReadBufferRect_t,
     clEnqueueReadImage: clEnqueueReadImage_t,
     clEnqueueWriteBuffer: clEnqueueWriteBuffer_t,
+    clEnqueueWriteBufferRect: clEnqueueWriteBufferRect_t,
+    clEnqueueWriteImage: clEnqueueWriteImage_t,
     clEnqueueFillBuffer: clEnqueueFillBuffer_t,
     clEnqueueMapBuffer: clEnqueueMapBuffer_t,
     clEnqueueUnmapMemObject: clEnqueueUnmapMemObject_t,
@@ -78,6 +81,7 @@ pub(crate) struct Cl {
 struct Fake {
     set: unsafe extern "C" fn(*const c_char, u64) -> u32,
     get: unsafe extern "C" fn(*const c_char) -> u64,
+    number: unsafe extern "C" fn(*const c_char) -> u64,
 }
 
 impl Cl {
@@ -273,6 +277,20 @@ impl Cl {
         assert_eq!(known, 1, "no knob {knob}");
     }
 
+    /// Lets one call of a kind fail once, after `skip` that pass.
+    pub(crate) fn script(&self, call: &str, skip: u64, late: u64, code: u64) {
+        let name = CString::new(call).unwrap();
+        let fake = self.fake.as_ref().unwrap();
+        // SAFETY: a terminated name.
+        let number = unsafe { (fake.number)(name.as_ptr()) };
+        assert_ne!(number, 0, "no call {call}");
+        self.set("fail_skip", skip);
+        self.set("fail_late", late);
+        self.set("fail_code", code);
+        self.set("fail_call", number);
+        self.set("fail_times", 1);
+    }
+
     /// Reads a count of the fake driver.
     pub(crate) fn get(&self, count: &str) -> u64 {
         let name = CString::new(count).unwrap();
@@ -305,9 +323,12 @@ impl Fake {
         let set = unsafe { library.get(b"towpath_fake_set\0") }.ok()?;
         // SAFETY: the function has this type.
         let get = unsafe { library.get(b"towpath_fake_get\0") }.ok()?;
+        // SAFETY: the function has this type.
+        let number = unsafe { library.get(b"towpath_fake_number\0") }.ok()?;
         Some(Self {
             set: *set,
             get: *get,
+            number: *number,
         })
     }
 }

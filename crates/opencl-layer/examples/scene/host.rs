@@ -151,6 +151,13 @@ impl Host {
         unsafe { self.address.wrapping_add(at).write_volatile(value) };
     }
 
+    /// Fills the whole.
+    pub(crate) fn fill(&self, content: &[u8]) {
+        assert!(content.len() >= self.bytes);
+        // SAFETY: the mapping of this object; the scenes call this when no command runs.
+        unsafe { std::ptr::copy_nonoverlapping(content.as_ptr(), self.address, self.bytes) };
+    }
+
     /// The bytes.
     pub(crate) fn content(&self) -> Vec<u8> {
         // SAFETY: the mapping of this object; the scenes call this when no command runs.

@@ -20,6 +20,7 @@ mod host;
 mod kinds;
 mod life;
 mod processes;
+mod staging;
 
 use std::process::ExitCode;
 
@@ -46,6 +47,13 @@ const SCENES: &[(&str, Scene)] = &[
     ("again", life::again),
     ("leak", life::leak),
     ("mapped", life::mapped),
+    ("staging-rows", staging::rows),
+    ("staging-writes", staging::writes),
+    ("staging-one-moment", staging::one_moment),
+    ("staging-gate", staging::gate),
+    ("staging-failures", staging::failures),
+    ("staging-shortage", staging::shortage),
+    ("staging-reopened", staging::reopened),
     ("small-reads", cost::small_reads),
     ("big-reads", cost::big_reads),
 ];

@@ -69,8 +69,8 @@ pub(super) unsafe extern "C" fn map_image(
         // SAFETY: as above.
         let slice = unsafe { slice_pitch.as_ref() }.copied().unwrap_or(0);
         // SAFETY: the program's arguments, which OpenCL demands to be so.
-        let found = unsafe { footprint::image(image, pointer, region, row, slice) };
-        if let Some(footprint) = found {
+        let found = unsafe { footprint::image(image, origin, region, [row, slice], pointer) };
+        if let Some(footprint) = found.and_then(|call| call.footprint().ok()) {
             DRIVER_MEMORY.add(footprint.envelope(), image.addr());
         } else if let Some(range) = Range::new(pointer.addr(), 1) {
             DRIVER_MEMORY.add(range, image.addr());

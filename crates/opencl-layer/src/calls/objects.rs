@@ -11,12 +11,13 @@ use opencl_sys::{
 use super::forward;
 use crate::boundary::wall;
 use crate::observe::DRIVER_MEMORY;
-use crate::{devices, images, next};
+use crate::{devices, images, next, stage};
 
 /// `clReleaseMemObject`.
 pub(super) unsafe extern "C" fn release_memory(memory: cl_mem) -> cl_int {
     let _lost = wall(|| {
         images::forget(memory);
+        stage::forget(memory);
         // A program that releases what it never unmapped.
         if DRIVER_MEMORY.has_owner(memory.addr()) && is_last_reference(memory) {
             DRIVER_MEMORY.remove_owner(memory.addr());
@@ -27,7 +28,10 @@ pub(super) unsafe extern "C" fn release_memory(memory: cl_mem) -> cl_int {
 
 /// `clReleaseCommandQueue`.
 pub(super) unsafe extern "C" fn release_queue(queue: cl_command_queue) -> cl_int {
-    let _lost = wall(|| devices::forget(queue));
+    let _lost = wall(|| {
+        stage::release(queue);
+        devices::forget(queue);
+    });
     forward!(clReleaseCommandQueue(queue), else CL_INVALID_OPERATION)
 }
 

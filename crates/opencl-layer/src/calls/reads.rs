@@ -10,7 +10,7 @@ use towpath_ledger::HostPath;
 
 use super::forward;
 use crate::footprint;
-use crate::observe::{Transfer, around};
+use crate::observe::{Events, Transfer, around};
 
 /// `clEnqueueReadBuffer`.
 pub(super) unsafe extern "C" fn read_buffer(
@@ -24,12 +24,13 @@ pub(super) unsafe extern "C" fn read_buffer(
     wait_list: *const cl_event,
     event: *mut cl_event,
 ) -> cl_int {
+    let call = footprint::buffer(buffer, offset, pointer, size);
     let transfer = Transfer {
         path: HostPath::Readback,
-        call: "clEnqueueReadBuffer",
-        queue,
-        is_blocking: blocking != 0,
-        footprint: footprint::flat(pointer, size),
+        name: "clEnqueueReadBuffer",
+        events: Events::new(queue, blocking, waits, wait_list, event),
+        footprint: call.footprint().ok(),
+        call: Some(call),
     };
     around(&transfer, || {
         forward!(
@@ -58,13 +59,24 @@ pub(super) unsafe extern "C" fn read_buffer_rect(
     wait_list: *const cl_event,
     event: *mut cl_event,
 ) -> cl_int {
+    // SAFETY: the program's arguments, which OpenCL demands to be so.
+    let call = unsafe {
+        footprint::rect(&footprint::Rect {
+            memory: buffer,
+            origin: buffer_origin,
+            host_origin,
+            region,
+            pitches: [buffer_row, buffer_slice],
+            host_pitches: [host_row, host_slice],
+            pointer,
+        })
+    };
     let transfer = Transfer {
         path: HostPath::Readback,
-        call: "clEnqueueReadBufferRect",
-        queue,
-        is_blocking: blocking != 0,
-        // SAFETY: the program's arguments, which OpenCL demands to be so.
-        footprint: unsafe { footprint::rect(pointer, host_origin, region, host_row, host_slice) },
+        name: "clEnqueueReadBufferRect",
+        events: Events::new(queue, blocking, waits, wait_list, event),
+        footprint: call.and_then(|call| call.footprint().ok()),
+        call,
     };
     around(&transfer, || {
         forward!(
@@ -91,13 +103,15 @@ pub(super) unsafe extern "C" fn read_image(
     wait_list: *const cl_event,
     event: *mut cl_event,
 ) -> cl_int {
+    // SAFETY: the program's arguments, which OpenCL demands to be so.
+    let call =
+        unsafe { footprint::image(image, origin, region, [row_pitch, slice_pitch], pointer) };
     let transfer = Transfer {
         path: HostPath::Readback,
-        call: "clEnqueueReadImage",
-        queue,
-        is_blocking: blocking != 0,
-        // SAFETY: the program's arguments, which OpenCL demands to be so.
-        footprint: unsafe { footprint::image(image, pointer, region, row_pitch, slice_pitch) },
+        name: "clEnqueueReadImage",
+        events: Events::new(queue, blocking, waits, wait_list, event),
+        footprint: call.and_then(|call| call.footprint().ok()),
+        call,
     };
     around(&transfer, || {
         forward!(

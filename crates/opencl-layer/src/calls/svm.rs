@@ -9,11 +9,11 @@ use opencl_sys::{
 };
 use towpath_ledger::HostPath;
 use towpath_memory::Range;
+use towpath_transfer::readback::Footprint;
 
 use super::forward;
 use crate::boundary::wall;
-use crate::footprint;
-use crate::observe::{DRIVER_MEMORY, Transfer, around};
+use crate::observe::{DRIVER_MEMORY, Events, Transfer, around};
 
 /// `clEnqueueSVMMemcpy`; the target may be memory of the program's own.
 pub(super) unsafe extern "C" fn memcpy(
@@ -28,10 +28,10 @@ pub(super) unsafe extern "C" fn memcpy(
 ) -> cl_int {
     let transfer = Transfer {
         path: HostPath::Readback,
-        call: "clEnqueueSVMMemcpy",
-        queue,
-        is_blocking: blocking != 0,
-        footprint: footprint::flat(target, size),
+        name: "clEnqueueSVMMemcpy",
+        events: Events::new(queue, blocking, waits, wait_list, event),
+        footprint: Footprint::buffer(target.addr(), size).ok(),
+        call: None,
     };
     around(&transfer, || {
         forward!(

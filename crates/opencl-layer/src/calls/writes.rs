@@ -10,7 +10,7 @@ use towpath_ledger::HostPath;
 
 use super::forward;
 use crate::footprint;
-use crate::observe::{Transfer, around};
+use crate::observe::{Events, Transfer, around};
 
 /// `clEnqueueWriteBuffer`.
 pub(super) unsafe extern "C" fn write_buffer(
@@ -24,12 +24,13 @@ pub(super) unsafe extern "C" fn write_buffer(
     wait_list: *const cl_event,
     event: *mut cl_event,
 ) -> cl_int {
+    let call = footprint::buffer(buffer, offset, pointer, size);
     let transfer = Transfer {
         path: HostPath::Upload,
-        call: "clEnqueueWriteBuffer",
-        queue,
-        is_blocking: blocking != 0,
-        footprint: footprint::flat(pointer, size),
+        name: "clEnqueueWriteBuffer",
+        events: Events::new(queue, blocking, waits, wait_list, event),
+        footprint: call.footprint().ok(),
+        call: Some(call),
     };
     around(&transfer, || {
         forward!(
@@ -58,13 +59,24 @@ pub(super) unsafe extern "C" fn write_buffer_rect(
     wait_list: *const cl_event,
     event: *mut cl_event,
 ) -> cl_int {
+    // SAFETY: the program's arguments, which OpenCL demands to be so.
+    let call = unsafe {
+        footprint::rect(&footprint::Rect {
+            memory: buffer,
+            origin: buffer_origin,
+            host_origin,
+            region,
+            pitches: [buffer_row, buffer_slice],
+            host_pitches: [host_row, host_slice],
+            pointer,
+        })
+    };
     let transfer = Transfer {
         path: HostPath::Upload,
-        call: "clEnqueueWriteBufferRect",
-        queue,
-        is_blocking: blocking != 0,
-        // SAFETY: the program's arguments, which OpenCL demands to be so.
-        footprint: unsafe { footprint::rect(pointer, host_origin, region, host_row, host_slice) },
+        name: "clEnqueueWriteBufferRect",
+        events: Events::new(queue, blocking, waits, wait_list, event),
+        footprint: call.and_then(|call| call.footprint().ok()),
+        call,
     };
     around(&transfer, || {
         forward!(
@@ -91,13 +103,15 @@ pub(super) unsafe extern "C" fn write_image(
     wait_list: *const cl_event,
     event: *mut cl_event,
 ) -> cl_int {
+    // SAFETY: the program's arguments, which OpenCL demands to be so.
+    let call =
+        unsafe { footprint::image(image, origin, region, [row_pitch, slice_pitch], pointer) };
     let transfer = Transfer {
         path: HostPath::Upload,
-        call: "clEnqueueWriteImage",
-        queue,
-        is_blocking: blocking != 0,
-        // SAFETY: the program's arguments, which OpenCL demands to be so.
-        footprint: unsafe { footprint::image(image, pointer, region, row_pitch, slice_pitch) },
+        name: "clEnqueueWriteImage",
+        events: Events::new(queue, blocking, waits, wait_list, event),
+        footprint: call.and_then(|call| call.footprint().ok()),
+        call,
     };
     around(&transfer, || {
         forward!(

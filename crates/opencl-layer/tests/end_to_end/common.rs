@@ -24,6 +24,8 @@ pub(crate) enum Arm {
     Off,
     /// Loaded, recording, readback fix forced.
     On,
+    /// As before, reads and writes staged wherever they may be.
+    Staged,
 }
 
 /// What a scene printed.
@@ -78,6 +80,11 @@ pub(crate) fn command(scene: &str, driver: Driver, arm: Arm) -> Command {
     if arm == Arm::On {
         command.env("TOWPATH_FIX", "readback");
     }
+    if arm == Arm::Staged {
+        command
+            .env("TOWPATH_FIX", "readback,upload")
+            .env("TOWPATH_TRANSFER", "staged");
+    }
     command
 }
 
@@ -130,14 +137,27 @@ fn read(output: &Output, folder: tempfile::TempDir) -> Seen {
 }
 
 /// Runs a scene in every arm and holds that the program sees the same; answers the arms.
-pub(crate) fn same(scene: &str, driver: Driver) -> [Seen; 3] {
+pub(crate) fn same(scene: &str, driver: Driver) -> [Seen; 4] {
+    let [bare, off, on] = same_unstaged(scene, driver);
+    let staged = run(scene, driver, Arm::Staged);
+    hold_same(scene, driver, &bare, &staged);
+    [bare, off, on, staged]
+}
+
+/// As [`same`], without staging.
+pub(crate) fn same_unstaged(scene: &str, driver: Driver) -> [Seen; 3] {
     let arms = [Arm::Bare, Arm::Off, Arm::On].map(|arm| run(scene, driver, arm));
-    for arm in &arms {
-        assert!(arm.is_complete, "{}: {arm:?}", arm.status);
-        assert!(!arm.lines.is_empty());
-        assert_eq!(arms[0].lines, arm.lines, "{scene} on {driver:?}");
-    }
-    assert!(arms[0].ledgers.is_empty(), "no layer, no ledger");
-    assert_eq!(arms[2].ledgers.len(), 1);
+    let [bare, off, on] = &arms;
+    assert!(bare.is_complete, "{}", bare.status);
+    assert!(bare.ledgers.is_empty(), "no layer, no ledger");
+    hold_same(scene, driver, bare, off);
+    hold_same(scene, driver, bare, on);
     arms
+}
+
+fn hold_same(scene: &str, driver: Driver, bare: &Seen, other: &Seen) {
+    assert!(other.is_complete, "{}: {other:?}", other.status);
+    assert!(!other.lines.is_empty());
+    assert_eq!(bare.lines, other.lines, "{scene} on {driver:?}");
+    assert_eq!(other.ledgers.len(), 1, "the layer was there");
 }

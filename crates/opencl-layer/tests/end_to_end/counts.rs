@@ -27,7 +27,7 @@ fn no_page_is_cold_when_the_driver_gets_the_call() {
 
 #[test]
 fn the_queue_is_flushed_before_the_pages_come_in() {
-    let [bare, off, on] = same("overlap", Driver::Fake);
+    let [bare, off, on, _] = same("overlap", Driver::Fake);
     assert_eq!(bare.count("flush"), 0);
     assert_eq!(off.count("flush"), 0);
     assert_eq!(on.count("flush"), 1);
@@ -56,7 +56,7 @@ fn two_devices_are_told_apart() {
 
 #[test]
 fn after_a_fork_shared_pages_are_brought_in() {
-    let [_, off, on] = same("fork", Driver::Fake);
+    let [_, off, on, _] = same("fork", Driver::Fake);
     assert!(off.count("faults.first") >= 2048, "{off:?}");
     // The driver's thread shares its stack with the child, too.
     assert!(on.count("faults.first") <= 4, "{on:?}");
@@ -68,7 +68,7 @@ fn after_a_fork_shared_pages_are_brought_in() {
 
 #[test]
 fn closed_descriptors_do_not_matter() {
-    let [_, off, on] = same("close-all", Driver::Fake);
+    let [_, off, on, _] = same("close-all", Driver::Fake);
     assert_eq!(off.count("cold.after"), 2048);
     assert_eq!(on.count("cold.after"), 0);
 }

@@ -5,3 +5,4 @@
 mod common;
 mod counts;
 mod same;
+mod staging;

@@ -248,4 +248,10 @@ extern "C" fn towpath_fake_get(name: *const c_char) -> u64 {
     knobs::get(name)
 }
 
+/// What the knob `fail_call` is to be for a call, by the name of its count; 0 if there is none.
+#[unsafe(no_mangle)]
+extern "C" fn towpath_fake_number(name: *const c_char) -> u64 {
+    knobs::number(name)
+}
+
 const _: () = assert!(size_of::<Fixed>() == size_of::<usize>());

@@ -230,6 +230,11 @@ pub(crate) extern "C" fn get(name: *const c_char) -> u64 {
         .unwrap_or(u64::MAX)
 }
 
+/// 1 + the position of a count, for [`Knob::FailCall`]; 0 if there is none of that name.
+pub(crate) extern "C" fn number(name: *const c_char) -> u64 {
+    find(Count::ALL, Count::name, boundary::text(name)).map_or(0, |count| count as u64 + 1)
+}
+
 fn find<T: Copy>(all: &[T], name: impl Fn(T) -> &'static str, text: &CStr) -> Option<T> {
     all.iter()
         .copied()

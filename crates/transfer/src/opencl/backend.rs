@@ -395,9 +395,18 @@ pub struct Flight {
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        if let Some(slot) = self.slot.take()
-            && self.event.wait().is_err()
-        {
+        let Some(slot) = self.slot.take() else {
+            return;
+        };
+        let is_over = match self.event.wait() {
+            // The command ended with an error of its own.
+            Ok(())
+            | Err(Error::Driver {
+                code: EVENT_FAILED, ..
+            }) => true,
+            Err(_unknown) => false,
+        };
+        if !is_over {
             // The device may still write to it: leaked rather than freed under its hands.
             let _leaked = std::mem::ManuallyDrop::new(slot);
         }
@@ -504,6 +513,9 @@ impl Backend for Cl {
         flight.slot.take().ok_or(Error::NoPinnedMemory { bytes: 0 })
     }
 }
+
+/// `CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST`: what a wait for a failed command answers.
+const EVENT_FAILED: i32 = -14;
 
 pub(super) const fn check(call: &'static str, code: i32) -> Result<()> {
     if code == SUCCESS {

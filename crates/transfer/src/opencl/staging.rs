@@ -108,7 +108,9 @@ impl Staging {
         cl.wait_behind(&copied)?;
         // SAFETY: the caller's promise.
         check("clFlush", unsafe { (cl.functions().flush)(queue) })?;
-        match self.engine.read(&scratch.buffer, 0, &to.first(first)) {
+        let moved = self.engine.read(&scratch.buffer, 0, &to.first(first));
+        // A command behind one that failed may run all the same, on whatever was in the scratch.
+        match moved.and_then(|moved| copied.wait().map(|()| moved)) {
             Ok(moved) => Ok(Staged {
                 staging: self,
                 scratch: Some(scratch),

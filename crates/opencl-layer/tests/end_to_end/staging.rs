@@ -1,0 +1,150 @@
+//! Staged copies: the table of calls that may be staged, errors on the way, and what is given back.
+
+use crate::common::{Arm, Driver, Seen, run, same};
+use towpath_needs::{Need, can_run};
+
+fn nothing_left(seen: &Seen) {
+    for name in [
+        "mems",
+        "queues",
+        "events",
+        "contexts",
+        "maps",
+        "pinned_bytes",
+    ] {
+        assert_eq!(seen.count(name), 0, "{name}: {seen:?}");
+    }
+}
+
+#[test]
+fn each_row_of_the_table_is_kept() {
+    let [bare, off, on, staged] = same("staging-rows", Driver::Fake);
+    for unstaged in [&bare, &off, &on] {
+        let copies = unstaged
+            .counts
+            .iter()
+            .filter(|(name, _)| name.starts_with("copies."));
+        assert_eq!(
+            copies.map(|(_, copies)| copies).sum::<u64>(),
+            0,
+            "{unstaged:?}"
+        );
+    }
+    // The first queue of the scene has a place; of five more, three have.
+    let allowed = ["plain", "plain again", "queue 0", "queue 1", "queue 2"];
+    for (name, copies) in &staged.counts {
+        if let Some(row) = name.strip_prefix("copies.") {
+            assert_eq!(*copies, u64::from(allowed.contains(&row)), "{row}");
+        }
+    }
+    nothing_left(&staged);
+}
+
+#[test]
+fn writes_arrive_alike_with_and_without_event() {
+    if !can_run(&[Need::Pocl]) {
+        return;
+    }
+    same("staging-writes", Driver::Pocl);
+    let [_, _, _, staged] = same("staging-writes", Driver::Fake);
+    nothing_left(&staged);
+    for call in [
+        "clEnqueueWriteBuffer",
+        "clEnqueueWriteBufferRect",
+        "clEnqueueWriteImage",
+    ] {
+        let sites = staged.ledgers[0].sites();
+        let outcomes = sites.iter().filter(|site| site.call == call);
+        let mut all = outcomes.flat_map(|site| &site.outcomes);
+        assert!(all.any(|outcome| outcome.text() == text()), "{call}");
+    }
+}
+
+fn text() -> &'static str {
+    towpath_ledger::Outcome::Staged.text()
+}
+
+#[test]
+fn every_shape_and_kind_is_staged_somewhere() {
+    for scene in ["kinds", "shapes", "events", "again"] {
+        let seen = run(scene, Driver::Fake, Arm::Staged);
+        let staged = seen.outcomes().get(text()).copied().unwrap_or(0);
+        // Queues with times are never staged.
+        assert_eq!(
+            staged > 0,
+            scene != "events",
+            "{scene}: {:?}",
+            seen.outcomes()
+        );
+    }
+}
+
+#[test]
+fn a_staged_read_is_of_one_moment() {
+    if !can_run(&[Need::Pocl]) {
+        return;
+    }
+    for driver in [Driver::Pocl, Driver::Fake] {
+        let seen = run("staging-one-moment", driver, Arm::Staged);
+        assert!(seen.is_complete, "{}", seen.status);
+        assert_eq!(seen.lines, ["mixed 0"], "{driver:?}");
+        assert!(seen.outcomes()[text()] >= 50, "{:?}", seen.outcomes());
+    }
+}
+
+#[test]
+fn a_read_that_waits_holds_up_no_other_queue() {
+    if !can_run(&[Need::Pocl]) {
+        return;
+    }
+    same("staging-gate", Driver::Pocl);
+    same("staging-gate", Driver::Fake);
+}
+
+#[test]
+fn a_driver_that_fails_half_way_costs_no_byte_and_no_object() {
+    let seen = run("staging-failures", Driver::Fake, Arm::Staged);
+    assert!(seen.is_complete, "{}", seen.status);
+    for name in [
+        "mems",
+        "queues",
+        "events",
+        "contexts",
+        "pinned_bytes",
+        "bad_handles",
+    ] {
+        assert_eq!(seen.count(name), 0, "{name}: {seen:?}");
+    }
+    // Of 160 failures most are ours to bear.
+    assert!(seen.count("told") < 40, "{seen:?}");
+}
+
+#[test]
+fn shortage_and_loss_end_in_the_drivers_own_answer() {
+    for seen in same("staging-shortage", Driver::Fake) {
+        nothing_left(&seen);
+        assert_eq!(seen.count("bad_handles"), 0);
+    }
+}
+
+#[test]
+fn everything_is_given_back_with_the_programs_queue() {
+    if !can_run(&[Need::Pocl]) {
+        return;
+    }
+    same("staging-reopened", Driver::Pocl);
+    same("staging-reopened", Driver::Fake);
+}
+
+#[test]
+fn a_hundred_thousand_calls_leak_nothing_staged() {
+    let seen = run("leak", Driver::Fake, Arm::Staged);
+    assert!(seen.is_complete, "{}", seen.status);
+    for what in ["descriptors", "threads", "mappings"] {
+        let early = seen.count(&format!("{what}.early"));
+        let late = seen.count(&format!("{what}.late"));
+        assert!(late <= early + 8, "{what}: {early} {late}");
+    }
+    nothing_left(&seen);
+    assert_eq!(seen.count("bad_handles"), 0);
+}
