@@ -2,6 +2,7 @@
 //!
 //! # What this crate does
 //!
+//! - [`game`]: the game.
 //! - [`gpu`]: a device with the few objects that the programs need, over the system's loader.
 //! - [`scene`]: runs these programs on a driver, with or without layers, and reads what came of it.
 //! - [`shader`]: valid compute shaders, as many different ones as wanted.
@@ -12,6 +13,7 @@
 //!
 //! - It never draws. On a real driver only the compute steps make sense.
 
+pub mod game;
 pub mod gpu;
 pub mod scene;
 pub mod shader;
