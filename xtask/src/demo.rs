@@ -108,7 +108,7 @@ fn scene(
         out.display(),
         program.folder().display()
     );
-    let export = program.command(History::Heavy, &out);
+    let export = program.command(History::Light, &out);
     let status = Command::new(root().join("target/release/towpath"))
         .args([
             "ab",
@@ -162,7 +162,7 @@ fn without_opencl(program: &Darktable) -> Result<()> {
     for _ in 0..3 {
         let begin = Instant::now();
         let done = program
-            .command(History::Heavy, &out)
+            .command(History::Light, &out)
             .arg("--disable-opencl")
             .output()?;
         if !done.status.success() {

@@ -10,7 +10,14 @@ pub enum History {
     /// Back and forth between modules on the GPU and modules that exist for the CPU only: four
     /// readbacks of the full picture.
     Heavy,
+    /// Back and forth as well, between modules that compute little: exposure on the GPU and
+    /// pixelation by nothing on the CPU, so that the copies are the larger part.
+    Light,
 }
+
+/// Round trips of [`History::Light`]. Each adds a readback into memory that darktable recycles; more of
+/// them add CPU work that hides what the first, cold one costs.
+const LIGHT_TRIPS: u32 = 2;
 
 impl History {
     /// The word that `run.sh` takes.
@@ -18,6 +25,7 @@ impl History {
         match self {
             Self::Plain => "plain",
             Self::Heavy => "heavy",
+            Self::Light => "light",
         }
     }
 }
@@ -25,6 +33,7 @@ impl History {
 /// One edit: a module, the version of its parameters, and the parameters' bytes.
 struct Edit {
     module: &'static str,
+    instance: u32,
     version: u32,
     parameters: Vec<u8>,
 }
@@ -36,6 +45,7 @@ fn edit(module: &'static str, version: u32, parameters: &[Value]) -> Edit {
     });
     Edit {
         module,
+        instance: 0,
         version,
         parameters: bytes.collect(),
     }
@@ -51,7 +61,7 @@ enum Value {
 /// grain (CPU), [output profile (GPU), display encoding (CPU)]: darktable 4.2's module order.
 pub(crate) fn heavy() -> String {
     use Value::{F, I};
-    sidecar(&[
+    let edits = [
         edit(
             "exposure",
             6,
@@ -61,7 +71,8 @@ pub(crate) fn heavy() -> String {
         edit("defringe", 1, &[F(4.0), F(20.0), I(0)]),
         edit("grain", 2, &[I(2), F(7.5), F(25.0), F(100.0)]),
         edit("sharpen", 1, &[F(2.0), F(0.5), F(0.5)]),
-    ])
+    ];
+    sidecar(&edits, &Order::Standard)
 }
 
 /// Nine bands; blending, smoothing, feathering, quantization, contrast, exposure; three choices.
@@ -75,10 +86,60 @@ fn tone_equalizer() -> Vec<Value> {
 }
 
 pub(crate) fn plain() -> String {
-    sidecar(&[])
+    sidecar(&[], &Order::Standard)
 }
 
-fn sidecar(edits: &[Edit]) -> String {
+/// Instances of two modules in turn, which needs an order of modules of its own.
+pub(crate) fn light() -> String {
+    use Value::{F, I};
+    let mut edits = Vec::new();
+    let mut turns = String::new();
+    for instance in 0..LIGHT_TRIPS {
+        let stops = [I(0), F(0.0), F(0.05), F(50.0), F(-4.0), I(0)];
+        let exposure = edit("exposure", 6, &stops);
+        let pixelate = edit("censorize", 1, &[F(0.0); 4]);
+        edits.extend([exposure, pixelate].map(|edit| Edit { instance, ..edit }));
+        turns += &format!("exposure,{instance},censorize,{instance},");
+    }
+    sidecar(&edits, &Order::Own(format!("{BEFORE}{turns}{AFTER}")))
+}
+
+/// In which order the modules work.
+enum Order {
+    /// darktable 4.2's own.
+    Standard,
+    /// Module and instance, all of them.
+    Own(String),
+}
+
+impl Order {
+    fn attributes(&self) -> String {
+        match self {
+            Self::Standard => r#"darktable:iop_order_version="2""#.to_owned(),
+            Self::Own(list) => {
+                format!(r#"darktable:iop_order_version="0" darktable:iop_order_list="{list}""#)
+            }
+        }
+    }
+}
+
+/// darktable 4.2's modules in their order up to the input profile's neighbours, less the two of [`light`].
+const BEFORE: &str = "rawprepare,0,invert,0,temperature,0,highlights,0,cacorrect,0,hotpixels,0,\
+rawdenoise,0,demosaic,0,denoiseprofile,0,bilateral,0,rotatepixels,0,scalepixels,0,lens,0,\
+cacorrectrgb,0,hazeremoval,0,ashift,0,flip,0,clipping,0,liquify,0,spots,0,retouch,0,\
+mask_manager,0,tonemap,0,toneequal,0,crop,0,graduatednd,0,profile_gamma,0,equalizer,0,colorin,0,\
+channelmixerrgb,0,";
+/// The rest of them.
+const AFTER: &str = "diffuse,0,negadoctor,0,blurs,0,nlmeans,0,colorchecker,0,defringe,0,atrous,0,\
+lowpass,0,highpass,0,sharpen,0,grain,0,colortransfer,0,colormapping,0,channelmixer,0,basicadj,0,\
+colorbalance,0,colorbalancergb,0,rgbcurve,0,rgblevels,0,basecurve,0,filmic,0,sigmoid,0,\
+filmicrgb,0,lut3d,0,colisa,0,tonecurve,0,levels,0,shadhi,0,zonesystem,0,globaltonemap,0,\
+relight,0,bilat,0,colorcorrection,0,colorcontrast,0,velvia,0,vibrance,0,colorzones,0,bloom,0,\
+colorize,0,lowlight,0,monochrome,0,soften,0,splittoning,0,vignette,0,colorreconstruct,0,\
+colorout,0,clahe,0,finalscale,0,overexposed,0,rawoverexposed,0,dither,0,borders,0,watermark,0,\
+gamma,0";
+
+fn sidecar(edits: &[Edit], order: &Order) -> String {
     let mut items = String::new();
     for (number, edit) in edits.iter().enumerate() {
         let mut parameters = String::new();
@@ -87,21 +148,25 @@ fn sidecar(edits: &[Edit]) -> String {
             let _never = write!(parameters, "{byte:02x}");
         }
         let Edit {
-            module, version, ..
+            module,
+            version,
+            instance,
+            ..
         } = edit;
         let _never = writeln!(
             items,
-            r#"     <rdf:li darktable:num="{number}" darktable:operation="{module}" darktable:enabled="1" darktable:modversion="{version}" darktable:params="{parameters}" darktable:multi_name="" darktable:multi_priority="0" darktable:blendop_version="11" darktable:blendop_params="gz12eJxjYGBgkGAAgRNODESDBnsIHll8ANNSGQM="/>"#
+            r#"     <rdf:li darktable:num="{number}" darktable:operation="{module}" darktable:enabled="1" darktable:modversion="{version}" darktable:params="{parameters}" darktable:multi_name="" darktable:multi_priority="{instance}" darktable:blendop_version="11" darktable:blendop_params="gz12eJxjYGBgkGAAgRNODESDBnsIHll8ANNSGQM="/>"#
         );
     }
     let count = edits.len();
+    let order = order.attributes();
     format!(
         r#"<?xml version="1.0" encoding="UTF-8"?>
 <x:xmpmeta xmlns:x="adobe:ns:meta/">
  <rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">
   <rdf:Description rdf:about="" xmlns:darktable="http://darktable.sf.net/"
    darktable:xmp_version="5" darktable:raw_params="0" darktable:auto_presets_applied="1"
-   darktable:history_end="{count}" darktable:iop_order_version="2">
+   darktable:history_end="{count}" {order}>
    <darktable:history>
     <rdf:Seq>
 {items}    </rdf:Seq>
@@ -124,5 +189,7 @@ mod tests {
         assert!(text.contains(r#"params="000000400000003f0000003f""#));
         assert!(text.contains(r#"history_end="5""#));
         assert!(plain().contains(r#"history_end="0""#));
+        assert!(light().contains(r#"multi_priority="1""#));
+        assert!(light().contains("exposure,0,censorize,0,exposure,1,censorize,1,diffuse,0"));
     }
 }
