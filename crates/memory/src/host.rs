@@ -1,8 +1,10 @@
 //! The machine's own memory: making sure that it is at hand before something is measured.
 
+use towpath_sys::madvise::{Advice, advise};
+
 use crate::{Huge, Mapping, Prefault, Result, prefault};
 
-/// Touches and frees `bytes`, so that the machine has that much memory ready.
+/// Touches and frees `bytes`, so that the machine has that much memory ready, in huge pages as well.
 ///
 /// A virtual machine may give freed memory back to its host within a second or two; the next touch
 /// then costs 20 times as much. Call this right before each measured run, of either arm.
@@ -16,11 +18,14 @@ use crate::{Huge, Mapping, Prefault, Result, prefault};
 /// - [`crate::Error::Map`] or [`crate::Error::Prefault`] if there is not so much memory.
 pub fn warm_host(bytes: usize) -> Result<()> {
     let mapping = Mapping::anonymous(bytes)?;
+    let range = mapping.range();
+    // In huge pages, since it is those that the host takes back. Refused where there are none.
+    let _refused = advise(range.address, range.len, Advice::HugePage);
     let how = Prefault {
         huge: Huge::Never,
         limit: std::time::Duration::from_mins(1),
         ..Prefault::default()
     };
-    let _touched = prefault(mapping.range(), &how)?;
+    let _touched = prefault(range, &how)?;
     Ok(())
 }

@@ -7,7 +7,8 @@
 //!
 //! On a virtual machine that gives freed memory back to its host, the first touch of a huge page can
 //! cost 20 times what it should while 4 KiB pages are still at hand. So every huge chunk is timed, the
-//! first one a single page, and the rest goes on in 4 KiB pages where it is slow.
+//! first three of them single pages, and the rest goes on in 4 KiB pages once two were slow (one alone
+//! may have been the scheduler).
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -115,11 +116,11 @@ struct Chunk {
     is_huge: bool,
 }
 
-/// Cuts pieces into chunks of whole pages; chunks of whole huge blocks are marked, and the first of
-/// them is a single block, which serves as the probe.
+/// Cuts pieces into chunks of whole pages; chunks of whole huge blocks are marked, and the first few
+/// are single blocks, which serve as probes.
 fn cut(pieces: &[Range], chunk_bytes: usize, block: usize) -> Vec<Chunk> {
     let mut chunks = Vec::new();
-    let mut has_probe = false;
+    let mut probes = 0;
     for piece in pieces {
         let pages = piece.pages();
         // Blocks of the exact bytes, not of the rounded-out pages: neighbours' bytes stay out.
@@ -133,8 +134,8 @@ fn cut(pieces: &[Range], chunk_bytes: usize, block: usize) -> Vec<Chunk> {
             chunk_bytes,
             false,
         );
-        if !blocks.is_empty() && !has_probe {
-            has_probe = true;
+        while !blocks.is_empty() && probes < PROBES {
+            probes += 1;
             let probe = Range::between(blocks.address, blocks.address + block);
             push(&mut chunks, probe, block, true);
             blocks = Range::between(probe.end(), blocks.end());
@@ -152,7 +153,7 @@ fn cut(pieces: &[Range], chunk_bytes: usize, block: usize) -> Vec<Chunk> {
             false,
         );
     }
-    // The probe goes first, so that it is known before the others start.
+    // The first probe goes first, so that it is known before the others start.
     if let Some(probe) = chunks.iter().position(|chunk| chunk.is_huge) {
         chunks.swap(0, probe);
     }
@@ -178,7 +179,7 @@ struct Work<'a> {
     done_bytes: AtomicUsize,
     huge_bytes: AtomicUsize,
     faults: AtomicU64,
-    is_slow: AtomicBool,
+    slow_chunks: AtomicUsize,
     has_failed: AtomicBool,
     failure: Mutex<Option<Error>>,
     started: Instant,
@@ -194,7 +195,7 @@ impl<'a> Work<'a> {
             done_bytes: AtomicUsize::new(0),
             huge_bytes: AtomicUsize::new(0),
             faults: AtomicU64::new(0),
-            is_slow: AtomicBool::new(false),
+            slow_chunks: AtomicUsize::new(0),
             has_failed: AtomicBool::new(false),
             failure: Mutex::new(None),
             started: Instant::now(),
@@ -222,7 +223,7 @@ impl<'a> Work<'a> {
             return false;
         };
         let faults = faults::of_thread();
-        let outcome = if chunk.is_huge && !self.is_slow.load(Ordering::Relaxed) {
+        let outcome = if chunk.is_huge && !self.is_slow() {
             self.bring_in_huge(chunk.range)
         } else {
             advise(chunk.range.address, chunk.range.len, Advice::PopulateWrite)
@@ -239,6 +240,10 @@ impl<'a> Work<'a> {
         true
     }
 
+    fn is_slow(&self) -> bool {
+        self.slow_chunks.load(Ordering::Relaxed) >= SLOW_CHUNKS
+    }
+
     fn bring_in_huge(&self, range: Range) -> std::io::Result<()> {
         // Refused where the kernel has no huge pages or the mapping cannot: then small ones come.
         let is_advised = advise(range.address, range.len, Advice::HugePage).is_ok();
@@ -248,7 +253,9 @@ impl<'a> Work<'a> {
             self.huge_bytes.fetch_add(range.len, Ordering::Relaxed);
             let blocks = u32::try_from(range.len / self.block.max(1)).unwrap_or(u32::MAX);
             if started.elapsed() > SLOW_BLOCK.saturating_mul(blocks) {
-                self.is_slow.store(true, Ordering::Relaxed);
+                // A large chunk is an average over many blocks and decides alone.
+                let weight = if blocks > 1 { SLOW_CHUNKS } else { 1 };
+                let _before = self.slow_chunks.fetch_add(weight, Ordering::Relaxed);
             }
         }
         Ok(())
@@ -266,6 +273,7 @@ impl<'a> Work<'a> {
     }
 
     fn finish(self, threads: usize) -> Result<Prefaulted> {
+        let fell_back = self.is_slow();
         if let Ok(Some(error)) = self.failure.into_inner() {
             return Err(error);
         }
@@ -281,7 +289,7 @@ impl<'a> Work<'a> {
             huge_bytes: self.huge_bytes.into_inner(),
             faults: self.faults.into_inner(),
             threads,
-            fell_back: self.is_slow.into_inner(),
+            fell_back,
         })
     }
 }
@@ -307,6 +315,10 @@ pub fn huge_block() -> usize {
 
 /// 16 MiB: the largest chunk that stalled another thread's `mmap` no longer than noise.
 pub const CHUNK_BYTES_MAX: usize = 16 << 20;
+/// Single blocks at the start.
+const PROBES: usize = 3;
+/// Slow single blocks before small pages are used.
+const SLOW_CHUNKS: usize = 2;
 /// A huge page takes 0.1 to 0.3 ms where memory is at hand, 4 ms where the host must give it first.
 const SLOW_BLOCK: Duration = Duration::from_millis(1);
 
@@ -351,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn the_probe_is_one_block_and_comes_first() {
+    fn the_first_probe_is_one_block_and_comes_first() {
         let block = 2 << 20;
         let piece = Range::new(block - 4096, 9 * block).unwrap();
         let chunks = cut(&[piece], CHUNK_BYTES_MAX, block);

@@ -71,7 +71,7 @@ pub(super) fn fresh(bytes: usize, state: State) -> Result<Mapping> {
 
 /// Touches and frees as much memory as a sample needs, so that the host has it ready.
 pub(super) fn warm_host(bytes: usize) -> Result<()> {
-    towpath_memory::warm_host(bytes + (32 << 20)).context("not enough memory for a bench")
+    towpath_memory::warm_host(2 * bytes + (32 << 20)).context("not enough memory for a bench")
 }
 
 /// `bytes` of content that differs at every place and between seeds, and is nowhere zero for long.
