@@ -40,5 +40,6 @@
 pub mod engine;
 #[cfg(feature = "opencl")]
 pub mod opencl;
+pub mod policy;
 pub mod readback;
 pub mod textures;

@@ -1,8 +1,9 @@
 //! Carrying chunks between slots and the program's memory.
 
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, OnceLock};
 
+use towpath_measure::{Clock, MonotonicClock, Nanos};
 use towpath_memory::{page_size, prefault, threads};
 
 use super::ring::{Ring, Ringed};
@@ -25,6 +26,9 @@ pub struct Moved {
     pub chunks: usize,
     /// Threads that were asked to take part.
     pub threads: usize,
+    /// Time from the arrival of the first chunk to the end: without what the device was busy with
+    /// before.
+    pub copying: Nanos,
 }
 
 impl<B: Backend> Engine<B> {
@@ -95,10 +99,16 @@ impl<B: Backend> Engine<B> {
             base: offset,
             to,
             is_slow: &is_slow,
+            arrived: OnceLock::new(),
         };
         let threads = self.threads_for(&chunks);
         threads::together(threads - 1, &|_number| self.carry_out(&job, &returned));
-        self.end(&ring, &chunks, threads, returned)
+        let arrived = job
+            .arrived
+            .get()
+            .copied()
+            .unwrap_or_else(|| MonotonicClock.now());
+        self.end(&ring, &chunks, (threads, arrived), returned)
     }
 
     /// Copies all rows of `from` to the device at `offset`, and returns when all are there.
@@ -117,10 +127,11 @@ impl<B: Backend> Engine<B> {
         let slots = self.pool.take(&self.backend, self.slots_for(&chunks))?;
         let returned = Mutex::new(slots);
         let threads = self.threads_for(&chunks);
+        let started = MonotonicClock.now();
         threads::together(threads - 1, &|_number| {
             self.carry_in(&ring, &chunks, from, memory, offset, &returned);
         });
-        self.end(&ring, &chunks, threads, returned)
+        self.end(&ring, &chunks, (threads, started), returned)
     }
 
     /// One worker of a read: oldest flight, its bytes to the destination, the next chunk into its slot.
@@ -239,7 +250,7 @@ impl<B: Backend> Engine<B> {
         &self,
         ring: &Ring<B::Flight>,
         chunks: &Chunks,
-        threads: usize,
+        (threads, since): (usize, Nanos),
         returned: Mutex<Vec<B::Slot>>,
     ) -> Result<Moved> {
         if let Ok(slots) = returned.into_inner() {
@@ -254,6 +265,7 @@ impl<B: Backend> Engine<B> {
             bytes,
             chunks: handled,
             threads,
+            copying: MonotonicClock.now().since(since),
         })
     }
 
@@ -290,6 +302,7 @@ struct Outward<'a, B: Backend> {
     base: usize,
     to: &'a Destination,
     is_slow: &'a AtomicBool,
+    arrived: OnceLock<Nanos>,
 }
 
 /// What became of a free slot.

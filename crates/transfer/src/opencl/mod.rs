@@ -13,12 +13,14 @@
 
 mod abi;
 mod backend;
+mod calibrate;
 mod call;
 mod device;
 mod staging;
 
 pub use abi::{FALSE, Functions, Handle, ImageDescription, ImageFormat, SUCCESS, TRUE};
 pub use backend::{Buffer, Cl, Flight, Image, Slot};
+pub use calibrate::{Options, calibrate};
 pub use call::{HostRows, Region, Transfer};
 pub use device::{Device, devices};
 pub use staging::{Staged, Staging};

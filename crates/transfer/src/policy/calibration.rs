@@ -1,0 +1,308 @@
+//! What was measured about one device, and the choice that follows.
+
+use serde::{Deserialize, Serialize};
+use towpath_measure::judge::{Question, paired};
+use towpath_measure::sample::median;
+use towpath_measure::{Result, Verdict};
+
+use crate::engine::Shape;
+
+/// Which way data moves.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// Device to host.
+    Read,
+    /// Host to device.
+    Write,
+}
+
+/// The state of the host's pages.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Warmth {
+    /// Absent, at least half of them.
+    Cold,
+    /// Present.
+    Warm,
+}
+
+/// A way to do a transfer.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Mechanism {
+    /// The driver's call alone.
+    Forward,
+    /// Pages brought in, then the driver's call.
+    Prefault,
+    /// Through our ring.
+    Staged {
+        /// Threads, the caller's included.
+        threads: usize,
+        /// Bytes of a chunk.
+        chunk_bytes: usize,
+    },
+}
+
+impl Mechanism {
+    /// Staging by a shape.
+    #[must_use]
+    pub const fn staged(shape: Shape) -> Self {
+        Self::Staged {
+            threads: shape.threads,
+            chunk_bytes: shape.chunk_bytes,
+        }
+    }
+
+    /// The shape of a staged one.
+    #[must_use]
+    pub const fn shape(self) -> Option<Shape> {
+        match self {
+            Self::Staged {
+                threads,
+                chunk_bytes,
+            } => Some(Shape::new(threads, chunk_bytes)),
+            Self::Forward | Self::Prefault => None,
+        }
+    }
+}
+
+/// What a mechanism took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timing {
+    /// The mechanism.
+    pub mechanism: Mechanism,
+    /// Median in nanoseconds.
+    pub ns: u64,
+}
+
+/// One direction, state and size.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Class {
+    /// Which way.
+    pub direction: Direction,
+    /// The host's pages.
+    pub warmth: Warmth,
+    /// Bytes that were moved; the class holds from here to the next one.
+    pub bytes: usize,
+    /// Median of the driver's own call in nanoseconds.
+    pub forward_ns: u64,
+    /// Medians of the others.
+    pub options: Vec<Timing>,
+    /// What to do.
+    pub choice: Mechanism,
+}
+
+/// What was measured about one device on one machine. Stored by `towpath_settings::calibration`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// In order of size within each direction and state.
+    pub classes: Vec<Class>,
+}
+
+impl Calibration {
+    /// The subject of its key in the store.
+    pub const SUBJECT: &'static str = "transfer";
+
+    /// The class of the largest size that is not above `bytes`; below the smallest a class that
+    /// forwards, `None` where nothing was measured.
+    #[must_use]
+    pub fn find(&self, direction: Direction, warmth: Warmth, bytes: usize) -> Option<&Class> {
+        self.of(direction, warmth)
+            .filter(|class| class.bytes <= bytes)
+            .max_by_key(|class| class.bytes)
+    }
+
+    /// The fastest mechanism that is not the driver's own, whatever its gain.
+    #[must_use]
+    pub fn fastest(&self, direction: Direction, warmth: Warmth, bytes: usize) -> Option<Mechanism> {
+        let class = self.find(direction, warmth, bytes)?;
+        class
+            .options
+            .iter()
+            .min_by_key(|option| option.ns)
+            .map(|option| option.mechanism)
+    }
+
+    /// Whether any size is better off than by the driver's call; `None` where nothing was measured.
+    #[must_use]
+    pub fn pays(&self, direction: Direction, warmth: Warmth) -> Option<bool> {
+        let mut classes = self.of(direction, warmth).peekable();
+        classes.peek()?;
+        Some(classes.any(|class| class.choice != Mechanism::Forward))
+    }
+
+    /// The smallest size that is better off than by the driver's call.
+    #[must_use]
+    pub fn smallest_that_pays(&self, direction: Direction, warmth: Warmth) -> Option<usize> {
+        self.of(direction, warmth)
+            .filter(|class| class.choice != Mechanism::Forward)
+            .map(|class| class.bytes)
+            .min()
+    }
+
+    fn of(&self, direction: Direction, warmth: Warmth) -> impl Iterator<Item = &Class> {
+        self.classes
+            .iter()
+            .filter(move |class| class.direction == direction && class.warmth == warmth)
+    }
+}
+
+impl Class {
+    /// Judges samples in nanoseconds, the n-th of every mechanism taken in the same round, the driver's
+    /// own first. The fastest mechanism is chosen if it is proven faster, by at least 5 % and 0.2 ms.
+    ///
+    /// # Errors
+    ///
+    /// Samples that are not numbers.
+    pub fn judge(
+        (direction, warmth, bytes): (Direction, Warmth, usize),
+        forward: &[f64],
+        others: &[(Mechanism, Vec<f64>)],
+    ) -> Result<Self> {
+        let forward_ns = whole(median(forward));
+        let options: Vec<Timing> = others
+            .iter()
+            .map(|(mechanism, samples)| Timing {
+                mechanism: *mechanism,
+                ns: whole(median(samples)),
+            })
+            .collect();
+        let mut choice = Mechanism::Forward;
+        let mut best = forward_ns;
+        for ((mechanism, samples), timing) in others.iter().zip(&options) {
+            let gain = forward_ns.saturating_sub(timing.ns);
+            let is_enough = gain >= GAIN_NS_MIN && gain.saturating_mul(20) >= forward_ns;
+            if !is_enough || timing.ns >= best {
+                continue;
+            }
+            let judged = paired(forward, samples, &Question::lower_is_better())?;
+            if judged.verdict == Verdict::Faster {
+                choice = *mechanism;
+                best = timing.ns;
+            }
+        }
+        Ok(Self {
+            direction,
+            warmth,
+            bytes,
+            forward_ns,
+            options,
+            choice,
+        })
+    }
+
+    /// What forwarding `bytes` takes, in proportion to the class's own size.
+    #[must_use]
+    pub fn forward_ns_for(&self, bytes: usize) -> u64 {
+        whole(self.forward_ns as f64 * (bytes as f64 / self.bytes.max(1) as f64))
+    }
+
+    /// One line: `active: staged by 8 threads, 12.4 x`, or `off: forward is as fast`.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let times = |ns: u64| self.forward_ns as f64 / (ns as f64).max(1.0);
+        let chosen = self
+            .options
+            .iter()
+            .find(|option| option.mechanism == self.choice);
+        match (self.choice, chosen) {
+            (Mechanism::Staged { threads, .. }, Some(timing)) => {
+                format!(
+                    "active: staged by {threads} threads, {:.1} x",
+                    times(timing.ns)
+                )
+            }
+            (Mechanism::Prefault, Some(timing)) => {
+                format!("active: prefault, {:.1} x", times(timing.ns))
+            }
+            _ => "off: forward is as fast".to_owned(),
+        }
+    }
+}
+
+/// Nanoseconds as a whole number; nonsense is 0.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast saturates, and times are far below 2^63 ns"
+)]
+fn whole(ns: f64) -> u64 {
+    ns.round() as u64
+}
+
+/// 0.2 ms per call: less is not worth a risk.
+const GAIN_NS_MIN: u64 = 200_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLASS: (Direction, Warmth, usize) = (Direction::Read, Warmth::Cold, 1 << 20);
+
+    fn around(ms: f64) -> Vec<f64> {
+        (0..8)
+            .map(|n| ms * 1e6 * (1.0 + 0.01 * f64::from(n % 3)))
+            .collect()
+    }
+
+    #[test]
+    fn the_fastest_proven_one_is_chosen() {
+        let staged = Mechanism::Staged {
+            threads: 8,
+            chunk_bytes: 4 << 20,
+        };
+        let others = [(Mechanism::Prefault, around(4.0)), (staged, around(1.0))];
+        let class = Class::judge(CLASS, &around(10.0), &others).unwrap();
+        assert_eq!(class.choice, staged);
+        assert_eq!(class.text(), "active: staged by 8 threads, 10.0 x");
+        assert_eq!(class.forward_ns_for(2 << 20), 2 * class.forward_ns);
+    }
+
+    #[test]
+    fn a_small_gain_or_an_unproven_one_is_not_enough() {
+        let choose = |forward: &[f64], other: Vec<f64>| {
+            Class::judge(CLASS, forward, &[(Mechanism::Prefault, other)])
+                .unwrap()
+                .choice
+        };
+        // 4 %, and 0.1 ms.
+        assert_eq!(choose(&around(10.0), around(9.6)), Mechanism::Forward);
+        assert_eq!(choose(&around(0.3), around(0.2)), Mechanism::Forward);
+        // Large but scattered.
+        let mut scattered = around(5.0);
+        for (index, ns) in scattered.iter_mut().enumerate() {
+            if index % 2 == 0 {
+                *ns *= 6.0;
+            }
+        }
+        assert_eq!(choose(&around(10.0), scattered), Mechanism::Forward);
+        assert_eq!(choose(&around(10.0), around(5.0)), Mechanism::Prefault);
+        let class = Class::judge(CLASS, &around(1.0), &[]).unwrap();
+        assert_eq!(class.text(), "off: forward is as fast");
+    }
+
+    #[test]
+    fn a_calibration_survives_its_file() {
+        let others = [(
+            Mechanism::Staged {
+                threads: 2,
+                chunk_bytes: 4096,
+            },
+            around(1.0),
+        )];
+        let class = Class::judge(CLASS, &around(10.0), &others).unwrap();
+        let calibration = Calibration {
+            classes: vec![class],
+        };
+        let text = serde_json::to_string(&calibration).unwrap();
+        assert_eq!(
+            serde_json::from_str::<Calibration>(&text).unwrap(),
+            calibration
+        );
+        for cut in 0..text.len() {
+            assert!(serde_json::from_str::<Calibration>(&text[..cut]).is_err());
+        }
+    }
+}
