@@ -276,7 +276,10 @@ mod tests {
             .iter()
             .map(|problem| problem.name.as_str())
             .collect();
-        assert_eq!(names, ["TOWPATH_FIX", "TOWPATH_CACHE_MODE"]);
+        assert_eq!(
+            names,
+            ["TOWPATH_FIX", "TOWPATH_CACHE_MODE", "TOWPATH_TRANSFER"]
+        );
     }
 
     #[test]
