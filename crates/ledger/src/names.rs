@@ -180,6 +180,14 @@ numbered! {
     CacheBytesFetched = 24, "cache bytes fetched";
     /// Of those, bytes of caches that had not changed since they were read or fetched last.
     CacheBytesUnchanged = 25, "unchanged cache bytes fetched";
+    /// Waits that only looked: their time had passed when they began.
+    WaitsPolled = 64, "waits that only looked";
+    /// Waits that ended at their deadline.
+    WaitsTimedOut = 65, "waits that ran out of time";
+    /// Eventfds made by the program.
+    EventfdsMade = 66, "eventfds made";
+    /// Eventfds registered with sync objects.
+    EventfdsRegistered = 67, "eventfds registered with sync objects";
 }
 
 numbered! {
@@ -199,6 +207,8 @@ numbered! {
     PipelineNanos = 5, "pipeline creation, ns";
     /// Bytes of one transfer.
     TransferBytes = 6, "bytes per transfer";
+    /// How long after its deadline a wait returned, in nanoseconds.
+    WaitLateNanos = 7, "late after the deadline, ns";
 }
 
 #[cfg(test)]

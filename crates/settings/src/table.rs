@@ -113,6 +113,10 @@ settings! {
     arm_folder: Option<PathBuf> = "", "TOWPATH_ARM_FOLDER";
     /// What OPENCL_LAYERS must be for child processes (ocl-icd cuts the variable at its first colon).
     opencl_layers_whole: Option<OsString> = "", "TOWPATH_OPENCL_LAYERS";
+    /// Answers for a render node where there is none: local (objects of each process) or shared.
+    drm_emulate: Option<OsString> = "", "TOWPATH_DRM_EMULATE";
+    /// The render node that is answered for.
+    drm_node: Option<PathBuf> = "/dev/dri/renderD128", "TOWPATH_DRM_NODE";
     /// Where state is kept (XDG base directories).
     state_home: Option<PathBuf> = "", "XDG_STATE_HOME";
     /// Where caches are kept (XDG base directories).

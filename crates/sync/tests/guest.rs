@@ -15,6 +15,16 @@ fn the_rules_hold_on_the_kernel() {
         .args(["/dev/dri/renderD128", "--vgem", "/dev/dri/card1", "--slow"])
         .run()
         .unwrap();
-    assert_eq!(report.exit, Some(0), "{}\n{}", report.release, report.output);
-    assert!(report.output.contains("276 rules, 0 failed"), "{}", report.output);
+    assert_eq!(
+        report.exit,
+        Some(0),
+        "{}\n{}",
+        report.release,
+        report.output
+    );
+    assert!(
+        report.output.contains("276 rules, 0 failed"),
+        "{}",
+        report.output
+    );
 }

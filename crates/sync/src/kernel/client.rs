@@ -3,9 +3,9 @@
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 
 use towpath_sys::drm::{
-    self, GetCap, Layout, SyncobjCreate, SyncobjDestroy, SyncobjEventfd, SyncobjFdToHandle,
-    SyncobjHandleToFd, SyncobjQuery, SyncobjReset, SyncobjSignal, SyncobjTimelineSignal,
-    SyncobjTimelineWait, SyncobjTransfer, SyncobjWait,
+    self, DrmVersion, GetCap, Layout, SyncobjCreate, SyncobjDestroy, SyncobjEventfd,
+    SyncobjFdToHandle, SyncobjHandleToFd, SyncobjQuery, SyncobjReset, SyncobjSignal,
+    SyncobjTimelineSignal, SyncobjTimelineWait, SyncobjTransfer, SyncobjWait,
 };
 
 use super::files::{Device, File, SyncFile, code};
@@ -21,18 +21,21 @@ const TRANSFER_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Client<P: Provider> {
     pub(crate) device: Arc<Device<P>>,
-    /// Handle N is at N - 1; the lowest free number is given next, as the kernel's table does.
-    handles: Lock<Vec<Option<P::Object>>>,
+    handles: Arc<Handles<P>>,
 }
+
+/// Handle N is at N - 1; the lowest free number is given next, as the kernel's table does.
+pub(crate) type Handles<P> = Lock<Vec<Option<<P as Provider>::Object>>>;
 
 impl<P: Provider> Client<P> {
     /// Opens the device.
     #[must_use]
     pub fn open(device: Arc<Device<P>>) -> Self {
-        Self {
-            device,
-            handles: Lock::new(Vec::new()),
-        }
+        Self::with(device, Arc::new(Lock::new(Vec::new())))
+    }
+
+    pub(crate) fn with(device: Arc<Device<P>>, handles: Arc<Handles<P>>) -> Self {
+        Self { device, handles }
     }
 
     /// Serves one request: `argument` is the caller's struct of the size that the request encodes. It
@@ -59,6 +62,7 @@ impl<P: Provider> Client<P> {
             };
         }
         dispatch! {
+            DrmVersion => version,
             GetCap => get_cap,
             SyncobjCreate => create,
             SyncobjDestroy => destroy,
@@ -73,6 +77,29 @@ impl<P: Provider> Client<P> {
             SyncobjTimelineSignal => timeline_signal,
             SyncobjEventfd => eventfd,
         }
+    }
+
+    #[expect(clippy::unused_self, reason = "one shape for all requests")]
+    fn version(&self, argument: &mut DrmVersion) -> Answer<()> {
+        (argument.major, argument.minor, argument.patchlevel) = (1, 0, 0);
+        for (length, address, text) in [
+            (&mut argument.name_len, argument.name, "towpath"),
+            (&mut argument.date_len, argument.date, "20261130"),
+            (
+                &mut argument.desc_len,
+                argument.desc,
+                "sync objects without a GPU",
+            ),
+        ] {
+            let room = usize::try_from(*length)
+                .unwrap_or(usize::MAX)
+                .min(text.len());
+            if address != 0 && room > 0 {
+                super::memory::write(address, text.as_bytes().get(..room).unwrap_or_default())?;
+            }
+            *length = text.len() as u64;
+        }
+        Ok(())
     }
 
     #[expect(clippy::unused_self, reason = "one shape for all requests")]
@@ -175,7 +202,9 @@ impl<P: Provider> Client<P> {
         }
         let object = match self.device.file(fd) {
             Some(File::Object(object)) => object,
-            Some(File::SyncFile(_) | File::Timeline(_)) => return Err(libc::EINVAL),
+            Some(File::SyncFile(_) | File::Timeline(_) | File::Client(_)) => {
+                return Err(libc::EINVAL);
+            }
             None => {
                 let found = self.device.provider.import(fd).or(Err(libc::EINVAL))?;
                 found.ok_or(libc::EINVAL)?

@@ -10,7 +10,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::{Answer, Code};
+use super::client::{Client, Handles};
+use super::{Answer, Code, memory};
 use crate::error::Error;
 use crate::prim::{Arc, Lock};
 use crate::provider::Provider;
@@ -34,6 +35,8 @@ pub(crate) enum File<P: Provider> {
     Object(P::Object),
     SyncFile(SyncFile<P>),
     Timeline(Arc<Lock<Timeline<P>>>),
+    /// An opened render node.
+    Client(Arc<Handles<P>>),
 }
 
 impl<P: Provider> Clone for File<P> {
@@ -45,6 +48,7 @@ impl<P: Provider> Clone for File<P> {
                 fence: file.fence.clone(),
             }),
             Self::Timeline(timeline) => Self::Timeline(Arc::clone(timeline)),
+            Self::Client(handles) => Self::Client(Arc::clone(handles)),
         }
     }
 }
@@ -107,10 +111,50 @@ impl<P: Provider> Device<P> {
             .map(|entry| entry.file.clone())
     }
 
-    /// Whether a descriptor is a sync file or a software timeline of this device.
-    #[must_use]
-    pub fn is_fence_source(&self, fd: BorrowedFd<'_>) -> bool {
-        matches!(self.file(fd), Some(File::SyncFile(_) | File::Timeline(_)))
+    /// Opens the render node: a descriptor with handles of its own.
+    ///
+    /// # Errors
+    ///
+    /// `EMFILE`, `ENFILE`, `ENOMEM`.
+    pub fn open_client(&self) -> Result<OwnedFd, Code> {
+        self.publish(File::Client(Arc::new(Lock::new(Vec::new()))), false)
+    }
+
+    /// Serves a request on a descriptor number, its struct at an address of this process; `None` if
+    /// the descriptor is none of ours.
+    ///
+    /// # Safety
+    ///
+    /// What the request writes to is zero, unmapped, or memory that the caller lets it write.
+    #[expect(unsafe_code, reason = "a request carries addresses")]
+    pub unsafe fn serve_at(
+        self: &Arc<Self>,
+        fd: i32,
+        request: u32,
+        address: u64,
+    ) -> Option<Result<(), Code>> {
+        let fd = super::client::borrow(fd)?;
+        let client = match self.file(fd)? {
+            File::Client(handles) => Some(Client::with(Arc::clone(self), handles)),
+            File::Object(_) | File::SyncFile(_) | File::Timeline(_) => None,
+        };
+        let bytes = (request >> 16) & 0x3fff;
+        let mut argument = match memory::read_bytes(address, bytes) {
+            Ok(argument) => argument,
+            Err(code) => return Some(Err(code)),
+        };
+        let answer = match client {
+            // SAFETY: the caller's promise.
+            Some(client) => unsafe { client.ioctl(request, &mut argument) },
+            // SAFETY: the caller's promise.
+            None => unsafe { self.fence_ioctl(fd, request, &mut argument) },
+        };
+        // Back even if it failed, as the kernel does, unless the request only goes in.
+        let is_read = request >> 31 != 0;
+        if is_read && let Err(code) = memory::write(address, &argument) {
+            return Some(Err(code));
+        }
+        Some(answer)
     }
 
     /// Number of descriptors that are still open somewhere. Drops what closed ones held.

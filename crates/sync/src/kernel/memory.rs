@@ -34,6 +34,11 @@ pub(crate) fn read_u64s_or_zeros(address: u64, count: u32) -> Answer<Vec<u64>> {
     Ok(words.iter().map(|word| u64::from_ne_bytes(*word)).collect())
 }
 
+/// Reads bytes.
+pub(crate) fn read_bytes(address: u64, count: u32) -> Answer<Vec<u8>> {
+    read(address, count, 1)
+}
+
 fn read(address: u64, count: u32, element: usize) -> Answer<Vec<u8>> {
     let bytes = usize::try_from(count)
         .unwrap_or(usize::MAX)

@@ -114,37 +114,41 @@ impl Bridge {
         }
     }
 
-    /// Rings at once what is ready. Cost: a look at everything watched.
+    /// Rings at once what is ready. Cost: a lock if nothing is watched, else a look at all of it.
     pub(crate) fn ring_ready(&self) {
-        let mut round = Round::default();
-        self.look(false, &mut round);
-        act(std::mem::take(&mut round.ready));
+        let mut state = self.state.lock();
+        if !state.watches.is_empty() {
+            state.look(false);
+        }
     }
 
     /// Looks at everything once and does what is due. Returns whether nothing was, and what to sleep
     /// on; `None` when nothing is left to watch: the thread ends.
     fn round(&self, reap: bool) -> Option<(bool, Round)> {
-        let mut round = Round::default();
-        self.look(reap, &mut round);
-        let ready = std::mem::take(&mut round.ready);
-        let is_idle = ready.is_empty();
-        act(ready);
         let mut state = self.state.lock();
+        let answer = state.look(reap);
         if state.watches.is_empty() {
             state.runner = 0;
             return None;
         }
-        drop(state);
-        Some((is_idle, round))
+        Some(answer)
     }
+}
 
-    fn look(&self, reap: bool, round: &mut Round) {
-        let mut state = self.state.lock();
-        let watches = std::mem::take(&mut state.watches);
-        state.watches = watches
+impl List {
+    /// Looks at everything once and does what is due, under the lock: whoever looks next finds it
+    /// done. Returns whether nothing was due.
+    fn look(&mut self, reap: bool) -> (bool, Round) {
+        let mut round = Round::default();
+        let watches = std::mem::take(&mut self.watches);
+        self.watches = watches
             .into_iter()
             .filter_map(|watch| round.step(watch, reap))
             .collect();
+        let ready = std::mem::take(&mut round.ready);
+        let is_idle = ready.is_empty();
+        act(ready);
+        (is_idle, round)
     }
 }
 

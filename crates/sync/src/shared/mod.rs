@@ -218,6 +218,18 @@ impl Shared {
         Ok(arena)
     }
 
+    /// Changes an object; descriptors of this process that wait for it ring before this returns.
+    fn change<'a>(
+        &self,
+        object: &'a Object,
+        change: impl FnOnce(&mut Payload<FenceRef<'a>>) -> Result<()>,
+    ) -> Result<()> {
+        let (arena, slot) = object.slot()?;
+        arena.change(slot, change)?;
+        self.inner.bridge.ring_ready();
+        Ok(())
+    }
+
     /// The fence as one of `arena`; one of another arena is repeated there by the helper thread.
     fn fence_in(&self, arena: &Arc<Arena>, fence: &Fence) -> Result<u64> {
         let Some((home, id)) = &fence.place else {
@@ -317,21 +329,18 @@ impl Provider for Shared {
     }
 
     fn signal(&self, object: &Object) -> Result<()> {
-        let (arena, slot) = object.slot()?;
-        arena.change(slot, |payload| {
+        self.change(object, |payload| {
             *payload = Payload::Signaled;
             Ok(())
         })
     }
 
     fn signal_point(&self, object: &Object, point: u64) -> Result<()> {
-        let (arena, slot) = object.slot()?;
-        arena.change(slot, |payload| payload.add(point, None))
+        self.change(object, |payload| payload.add(point, None))
     }
 
     fn reset(&self, object: &Object) -> Result<()> {
-        let (arena, slot) = object.slot()?;
-        arena.change(slot, |payload| {
+        self.change(object, |payload| {
             *payload = Payload::Empty;
             Ok(())
         })
@@ -339,8 +348,8 @@ impl Provider for Shared {
 
     fn attach(&self, object: &Object, point: u64, fence: &Fence) -> Result<()> {
         let id = self.fence_in(&object.0.arena, fence)?;
-        let (arena, slot) = object.slot()?;
-        arena.change(slot, |payload| {
+        let arena = &*object.0.arena;
+        self.change(object, |payload| {
             let fence = (id != NONE).then_some(FenceRef { arena, id });
             match (point, fence) {
                 (0, None) => *payload = Payload::Signaled,

@@ -119,6 +119,29 @@ pub const QUERY_LAST_SUBMITTED: u32 = 1 << 0;
 pub const SW_SYNC_PATH: &str = "/sys/kernel/debug/sync/sw_sync";
 
 layouts! {
+    /// `struct drm_version`.
+    DrmVersion = READ_WRITE b'd' 0x00, 64, shortest 64 {
+        /// Major.
+        major: i32,
+        /// Minor.
+        minor: i32,
+        /// Patch level.
+        patchlevel: i32,
+        /// Padding of 64-bit machines.
+        pad: u32,
+        /// Room at `name`, then the name's length, in bytes.
+        name_len: u64,
+        /// Address for the driver's name.
+        name: u64,
+        /// As `name_len`.
+        date_len: u64,
+        /// Address for the driver's date.
+        date: u64,
+        /// As `name_len`.
+        desc_len: u64,
+        /// Address for the driver's description.
+        desc: u64,
+    }
     /// `struct drm_get_cap`.
     GetCap = READ_WRITE b'd' 0x0c, 16, shortest 16 {
         /// Which capability.

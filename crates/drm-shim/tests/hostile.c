@@ -1,0 +1,134 @@
+/* What a careless or hostile program passes: each is a code of errno.h, none a crash. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                     \
+	do {                                                                 \
+		if (!(condition)) {                                          \
+			fprintf(stderr, "line %d: " #condition " (errno %d)\n", __LINE__, errno); \
+			exit(1);                                             \
+		}                                                            \
+	} while (0)
+
+struct create { uint32_t handle, flags; };
+struct handle { uint32_t handle, flags; int32_t fd; uint32_t pad; uint64_t point; };
+struct array { uint64_t handles; uint32_t count, pad; };
+struct timeline_array { uint64_t handles, points; uint32_t count, flags; };
+struct wait { uint64_t handles, points; int64_t timeout; uint32_t count, flags, first, pad; };
+
+#define CREATE _IOWR('d', 0xbf, struct create)
+#define TO_FD _IOWR('d', 0xc1, struct handle)
+#define RESET _IOWR('d', 0xc4, struct array)
+#define TIMELINE_WAIT _IOWR('d', 0xca, struct wait)
+#define QUERY _IOWR('d', 0xcb, struct timeline_array)
+#define SIGNAL _IOWR('d', 0xcd, struct timeline_array)
+
+static int node;
+
+static void *sleeper(void *handle)
+{
+	uint64_t point = 1;
+	struct wait wait = {.handles = (uintptr_t)handle, .points = (uintptr_t)&point,
+			    .timeout = INT64_MAX, .count = 1, .flags = 2};
+	return ioctl(node, TIMELINE_WAIT, &wait) == 0 ? handle : NULL;
+}
+
+static void addresses(void)
+{
+	uint32_t handles[2];
+	struct create create = {0};
+	for (int i = 0; i < 2; i++) {
+		CHECK(ioctl(node, CREATE, &create) == 0);
+		handles[i] = create.handle;
+	}
+	/* The struct itself. */
+	CHECK(ioctl(node, CREATE, NULL) == -1 && errno == EFAULT);
+	CHECK(ioctl(node, TIMELINE_WAIT, (void *)8) == -1 && errno == EFAULT);
+	/* A struct that may be read but not written. */
+	char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(page != MAP_FAILED);
+	CHECK(munmap(page + 4096, 4096) == 0);
+	memcpy(page, &create, sizeof create);
+	CHECK(mprotect(page, 4096, PROT_READ) == 0);
+	CHECK(ioctl(node, CREATE, page) == -1 && errno == EFAULT);
+	/* Arrays: of unmapped memory, across the end of a mapping, absurdly long. */
+	struct array array = {.handles = 8, .count = 2};
+	CHECK(ioctl(node, RESET, &array) == -1 && errno == EFAULT);
+	array.handles = (uintptr_t)page + 4092;
+	CHECK(ioctl(node, RESET, &array) == -1 && errno == EFAULT);
+	array.count = UINT32_MAX;
+	CHECK(ioctl(node, RESET, &array) == -1 && (errno == ENOMEM || errno == EFAULT));
+	struct timeline_array points = {.handles = (uintptr_t)handles, .points = 8, .count = 2};
+	CHECK(ioctl(node, SIGNAL, &points) == -1 && errno == EFAULT);
+	CHECK(ioctl(node, QUERY, &points) == -1 && errno == EFAULT);
+	/* Unknown requests and sizes. */
+	CHECK(ioctl(node, _IOWR('d', 0x7f, struct create), &create) == -1 && errno == EINVAL);
+	CHECK(ioctl(node, _IO('d', 0xbf)) >= -1);
+}
+
+static void full_table(void)
+{
+	struct create create = {0};
+	CHECK(ioctl(node, CREATE, &create) == 0);
+	struct rlimit old, low;
+	CHECK(getrlimit(RLIMIT_NOFILE, &old) == 0);
+	low = old;
+	low.rlim_cur = 3;
+	CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
+	struct handle handle = {.handle = create.handle, .fd = -1};
+	CHECK(ioctl(node, TO_FD, &handle) == -1 && errno == EMFILE);
+	handle.flags = 1;
+	CHECK(ioctl(node, TO_FD, &handle) == -1 && (errno == EMFILE || errno == EINVAL));
+	CHECK(setrlimit(RLIMIT_NOFILE, &old) == 0);
+	handle.flags = 0;
+	CHECK(ioctl(node, TO_FD, &handle) == 0);
+	close(handle.fd);
+}
+
+static void fork_in_a_wait(void)
+{
+	struct create create = {0};
+	CHECK(ioctl(node, CREATE, &create) == 0);
+	static uint32_t handle;
+	handle = create.handle;
+	pthread_t thread;
+	CHECK(pthread_create(&thread, NULL, sleeper, &handle) == 0);
+	usleep(20000);
+	pid_t child = fork();
+	CHECK(child >= 0);
+	if (child == 0) {
+		/* The child's copy has a waiter that does not exist here. */
+		struct create own = {0};
+		if (ioctl(node, CREATE, &own) != 0)
+			_exit(1);
+		_exit(0);
+	}
+	int status;
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	uint64_t point = 1;
+	struct timeline_array signal = {.handles = (uintptr_t)&handle, .points = (uintptr_t)&point,
+					.count = 1};
+	CHECK(ioctl(node, SIGNAL, &signal) == 0);
+	void *answer = NULL;
+	CHECK(pthread_join(thread, &answer) == 0 && answer == &handle);
+}
+
+int main(void)
+{
+	node = open("/dev/dri/renderD128", O_RDWR);
+	CHECK(node >= 0);
+	addresses();
+	full_table();
+	fork_in_a_wait();
+	return 0;
+}
