@@ -43,6 +43,7 @@ pub mod permutation;
 pub mod plan;
 pub mod random;
 pub mod ranks;
+pub mod results;
 pub mod sample;
 pub mod signflip;
 pub mod simulation;

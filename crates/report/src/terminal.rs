@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use towpath_measure::Arm;
 
+use crate::ministat::{self, Options, Set};
 use crate::numbers::{p_value, percent, with_unit};
 use crate::result::{Design, MetricJudgement, Pairing, ResultFile, Stop};
 use crate::sentence;
@@ -42,6 +43,7 @@ pub fn render(file: &ResultFile, style: Style) -> String {
     }
     text.push('\n');
     text.push_str(&table(file, style));
+    text.push_str(&dots(file, style));
     text.push('\n');
     text.push_str(&wrap(&design(file), style.width, "  "));
     for arm in [Arm::A, Arm::B] {
@@ -57,6 +59,29 @@ pub fn render(file: &ResultFile, style: Style) -> String {
         text.push_str(&wrap(&format!("note: {note}"), style.width, "  "));
     }
     text
+}
+
+/// The values of the headline's metric as ministat draws them.
+fn dots(file: &ResultFile, style: Style) -> String {
+    let Some(headline) = file.headline() else {
+        return String::new();
+    };
+    let values = file.values(&headline.metric);
+    if values.a.len() < 2 || values.b.len() < 2 {
+        return String::new();
+    }
+    let sets = [Set::new("", &values.a), Set::new("", &values.b)];
+    let options = Options {
+        width: style.width.clamp(20, 100) - 2,
+        ..Options::default()
+    };
+    format!(
+        "\n{}: x {}  + {}  (bars: mean and one standard deviation)\n{}",
+        headline.metric,
+        file.a.label,
+        file.b.label,
+        ministat::plot(&sets, &options)
+    )
 }
 
 /// The design in one sentence.

@@ -1,0 +1,346 @@
+//! The charts of the report: each answers one question about the runs.
+
+use towpath_measure::Arm;
+use towpath_measure::drift::thin;
+
+use super::svg::{Axis, Chart};
+use crate::numbers::percent;
+use crate::result::{Metric, Pairing, ResultFile, Run};
+
+const KEY: &str = "Filled dots and solid lines are A, hollow squares and dashed lines are B.";
+
+/// All charts that the file has data for.
+pub(super) fn all(file: &ResultFile) -> Vec<String> {
+    let mut charts = Vec::new();
+    let headline = file
+        .headline()
+        .and_then(|judged| file.metric(&judged.metric));
+    if let Some(metric) = headline {
+        charts.extend(in_order(file, metric));
+        charts.extend(slopes(file, metric));
+        charts.extend(changes(file, metric));
+    }
+    charts.extend(frame_lines(file));
+    charts.extend(tail(file));
+    charts.extend(histogram(file));
+    charts
+}
+
+/// Every run in the order in which it was made: shows drift.
+fn in_order(file: &ResultFile, metric: &Metric) -> Option<String> {
+    let places: Vec<(f64, Arm, f64)> = file
+        .runs
+        .iter()
+        .enumerate()
+        .filter_map(|(index, run)| Some((index as f64 + 1.0, run.arm, run.value(&metric.name)?)))
+        .collect();
+    if places.is_empty() {
+        return None;
+    }
+    let x = Axis::exact(0.0, file.runs.len() as f64 + 1.0);
+    let y = Axis::linear(places.iter().map(|place| place.2));
+    let mut chart = Chart::new(x, "run, in the order made", y, &name(metric));
+    for (place, arm, value) in places {
+        chart.mark(arm == Arm::A, place, value);
+    }
+    Some(chart.figure(
+        "order",
+        "Runs in order",
+        &format!("A drift of the machine would show as a slope of both arms. {KEY}"),
+    ))
+}
+
+/// A line from A to B for each pair.
+fn slopes(file: &ResultFile, metric: &Metric) -> Option<String> {
+    let values = file.values(&metric.name);
+    if file.design.pairing != Pairing::Paired || values.a.is_empty() {
+        return None;
+    }
+    let y = Axis::linear(values.a.iter().chain(&values.b).copied());
+    let mut chart = Chart::new(
+        Axis::exact(0.0, 1.0),
+        "A on the left, B on the right",
+        y,
+        &name(metric),
+    );
+    for (a, b) in values.a.iter().zip(&values.b) {
+        let class = if b < a { "a thin" } else { "b thin dash" };
+        chart.line(class, [(0.25, *a), (0.75, *b)].into_iter());
+        chart.mark(true, 0.25, *a);
+        chart.mark(false, 0.75, *b);
+    }
+    let rising = values
+        .a
+        .iter()
+        .zip(&values.b)
+        .filter(|(a, b)| b > a)
+        .count();
+    let text = format!(
+        "Each line is one pair: {rising} of {} rise from A to B.",
+        values.a.len()
+    );
+    Some(chart.figure("pairs", "Pairs", &text))
+}
+
+/// How often which change of a pair was seen.
+fn changes(file: &ResultFile, metric: &Metric) -> Option<String> {
+    let values = file.values(&metric.name);
+    if file.design.pairing != Pairing::Paired || values.a.len() < 2 {
+        return None;
+    }
+    let changes: Vec<f64> = values
+        .a
+        .iter()
+        .zip(&values.b)
+        .filter(|(a, _)| **a != 0.0)
+        .map(|(a, b)| (b / a - 1.0) * 100.0)
+        .collect();
+    let (low, high) = changes
+        .iter()
+        .fold((0.0_f64, 0.0_f64), |(low, high), change| {
+            (low.min(*change), high.max(*change))
+        });
+    let bins = 24.0;
+    let step = ((high - low) / bins).max(1e-9);
+    let bin = |change: f64| ((change - low) / step).floor().clamp(0.0, bins - 1.0);
+    let mut counts: Vec<(f64, usize)> = Vec::new();
+    for &change in &changes {
+        match counts
+            .iter_mut()
+            .find(|(place, _)| (*place - bin(change)).abs() < 0.5)
+        {
+            Some((_, count)) => *count += 1,
+            None => counts.push((bin(change), 1)),
+        }
+    }
+    let most = counts.iter().map(|(_, count)| *count).max().unwrap_or(1);
+    let x = Axis::linear([low, high].into_iter());
+    let mut chart = Chart::new(
+        x,
+        "change of a pair in %",
+        Axis::exact(0.0, most as f64),
+        "pairs",
+    );
+    chart.line("zero", [(0.0, 0.0), (0.0, most as f64)].into_iter());
+    for (place, count) in counts {
+        chart.bar(
+            "fa",
+            low + place * step,
+            low + (place + 1.0) * step,
+            count as f64,
+        );
+    }
+    let middle = towpath_measure::sample::median(&changes) / 100.0;
+    Some(chart.figure(
+        "changes",
+        "Changes of the pairs",
+        &format!(
+            "The median change is {}; the dotted line is no change.",
+            percent(middle)
+        ),
+    ))
+}
+
+/// The run of an arm that stands for it in the frame line: the one with the median longest frame.
+fn typical(file: &ResultFile, arm: Arm) -> Option<&Run> {
+    let longest = |run: &Run| {
+        let frames = run
+            .frames
+            .as_ref()
+            .map(|frames| frames.slices.iter().map(|slice| slice.1));
+        frames.map_or(0.0, |longest| longest.fold(0.0, f64::max))
+    };
+    let mut runs: Vec<&Run> = file
+        .runs
+        .iter()
+        .filter(|run| run.arm == arm && run.frames.is_some())
+        .collect();
+    runs.sort_by(|x, y| longest(x).total_cmp(&longest(y)));
+    runs.get(runs.len() / 2).copied()
+}
+
+/// Frame times over time, shortest to longest per slice, with the disk reads of the same time below.
+fn frame_lines(file: &ResultFile) -> Vec<String> {
+    let runs: Vec<(Arm, &Run)> = [Arm::A, Arm::B]
+        .into_iter()
+        .filter_map(|arm| Some((arm, typical(file, arm)?)))
+        .collect();
+    let longest = runs
+        .iter()
+        .flat_map(|(_, run)| run.frames.iter())
+        .flat_map(|frames| frames.slices.iter().map(|slice| slice.1));
+    let y = Axis::exact(0.0, longest.fold(1.0, f64::max) * 1.05);
+    let mut charts = Vec::new();
+    for (arm, run) in runs {
+        let Some(frames) = &run.frames else { continue };
+        let end = frames.slice_s * frames.slices.len() as f64;
+        let x = Axis::exact(
+            0.0,
+            end.max(run.disk_reads.last().map_or(0.0, |read| read.0)),
+        );
+        let (class, label) = class(arm, file);
+        let mut chart = Chart::new(x, "seconds", y, "frame time in ms");
+        let spans = frames.slices.iter().enumerate();
+        let spans =
+            spans.map(|(index, (low, high))| ((index as f64 + 0.5) * frames.slice_s, *low, *high));
+        chart.strokes(&format!("{class} thin"), spans);
+        let text = format!(
+            "{} frames of a typical run of {label}; each stroke reaches from the shortest to the longest frame of its slice, so no spike is lost.",
+            frames.frames
+        );
+        charts.push(chart.figure(
+            &format!("frames-{arm}"),
+            &format!("Frame times, {label}"),
+            &text,
+        ));
+        charts.extend(disk_strip(run, x, class, arm, label));
+    }
+    charts
+}
+
+/// Timed disk reads on the time axis of the frames.
+fn disk_strip(run: &Run, x: Axis, class: &str, arm: Arm, label: &str) -> Option<String> {
+    if run.disk_reads.is_empty() {
+        return None;
+    }
+    let longest = run
+        .disk_reads
+        .iter()
+        .fold(10.0_f64, |most, read| most.max(read.1));
+    let mut chart = Chart::of_height(130.0, x, "seconds", Axis::exact(0.0, longest), "ms");
+    chart.strokes(
+        &format!("{class} thin"),
+        run.disk_reads.iter().map(|&(at, ms)| (at, 0.0, ms)),
+    );
+    let slow = run.disk_reads.iter().filter(|read| read.1 > 10.0).count();
+    let text = format!(
+        "{} timed 4 KiB reads beside the run, {slow} of them over 10 ms.",
+        run.disk_reads.len()
+    );
+    Some(chart.figure(
+        &format!("disk-{arm}"),
+        &format!("Disk reads, {label}"),
+        &text,
+    ))
+}
+
+/// The share of frames that took longer, on a log axis: shows the tail.
+fn tail(file: &ResultFile) -> Option<String> {
+    let ladders: Vec<(Arm, &[(f64, f64)])> = file
+        .runs
+        .iter()
+        .filter_map(|run| Some((run.arm, run.frames.as_ref()?.ladder.as_slice())))
+        .collect();
+    let times = || {
+        ladders
+            .iter()
+            .flat_map(|(_, ladder)| ladder.iter().map(|step| step.1))
+    };
+    times().next()?;
+    let x = Axis::linear(times());
+    let mut chart = Chart::new(
+        x,
+        "frame time in ms",
+        Axis::log(1e-4, 1.0),
+        "share of longer frames",
+    );
+    for (arm, ladder) in &ladders {
+        let class = if *arm == Arm::A {
+            "a line"
+        } else {
+            "b line dash"
+        };
+        let steps = ladder
+            .iter()
+            .map(|&(share, ms)| (ms, (1.0 - share).max(1e-4)));
+        chart.line(class, steps);
+    }
+    Some(chart.figure(
+        "tail",
+        "Long frames",
+        &format!("One line per run; further left is better. {KEY}"),
+    ))
+}
+
+/// How often which frame time was seen, both arms together with their own bars.
+fn histogram(file: &ResultFile) -> Option<String> {
+    let of = |arm: Arm| -> Vec<f64> {
+        let runs = file.runs.iter().filter(|run| run.arm == arm);
+        let ladders = runs
+            .filter_map(|run| run.frames.as_ref())
+            .map(|frames| &frames.ladder);
+        // Evenly spaced shares stand for the frames; the last two percent belong to the tail's own chart.
+        let shares: Vec<f64> = ladders.flat_map(|ladder| even(ladder, 400)).collect();
+        thin(&shares, 20_000)
+    };
+    let (a, b) = (of(Arm::A), of(Arm::B));
+    if a.is_empty() || b.is_empty() {
+        return None;
+    }
+    let (low, high) = a
+        .iter()
+        .chain(&b)
+        .fold((f64::INFINITY, 0.0_f64), |(low, high), ms| {
+            (low.min(*ms), high.max(*ms))
+        });
+    let bins = 30_u32;
+    let step = ((high - low) / f64::from(bins)).max(1e-9);
+    let shares = |values: &[f64]| -> Vec<f64> {
+        (0..bins)
+            .map(|bin| {
+                let from = low + step * f64::from(bin);
+                let is_last = bin + 1 == bins;
+                let inside = values
+                    .iter()
+                    .filter(|ms| **ms >= from && (**ms < from + step || is_last));
+                100.0 * inside.count() as f64 / values.len() as f64
+            })
+            .collect()
+    };
+    let (a, b) = (shares(&a), shares(&b));
+    let most = a
+        .iter()
+        .chain(&b)
+        .fold(1.0_f64, |most, share| most.max(*share));
+    let x = Axis::exact(low, low + step * f64::from(bins));
+    let mut chart = Chart::new(x, "frame time in ms", Axis::exact(0.0, most), "% of frames");
+    for (bin, (a, b)) in (0..bins).zip(a.iter().zip(&b)) {
+        let from = low + step * f64::from(bin);
+        chart.bar("fa", from, from + step / 2.0, *a);
+        chart.bar("b hollow", from + step / 2.0, from + step, *b);
+    }
+    Some(chart.figure(
+        "histogram",
+        "Frame times",
+        "Up to the 98th percentile of each run. Filled bars are A, hollow bars are B.",
+    ))
+}
+
+/// Frame times at even shares up to 98 %.
+fn even(ladder: &[(f64, f64)], count: u32) -> Vec<f64> {
+    (0..count)
+        .filter_map(|k| {
+            let share = 0.98 * (f64::from(k) + 0.5) / f64::from(count);
+            ladder
+                .iter()
+                .find(|step| step.0 >= share)
+                .map(|step| step.1)
+        })
+        .collect()
+}
+
+fn class(arm: Arm, file: &ResultFile) -> (&'static str, &str) {
+    let label = file.arm(arm).label.as_str();
+    match arm {
+        Arm::A => ("a", label),
+        Arm::B => ("b", label),
+    }
+}
+
+fn name(metric: &Metric) -> String {
+    if metric.unit.is_empty() {
+        metric.name.clone()
+    } else {
+        format!("{} in {}", metric.name, metric.unit)
+    }
+}
