@@ -1,0 +1,278 @@
+//! `towpath ab` from outside: exit codes, the result file, failures, interruption, what is left behind.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+fn towpath(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_towpath"));
+    command
+        .current_dir(folder)
+        .env("TMPDIR", folder)
+        .env("XDG_STATE_HOME", folder.join("state"));
+    // A few pages: tests count, they do not measure.
+    command.args(["ab", "--warm-host", "1", "--seed", "7"]);
+    command
+}
+
+fn run(folder: &Path, args: &[&str]) -> Output {
+    towpath(folder).args(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn result(folder: &Path) -> Value {
+    serde_json::from_slice(&fs::read(folder.join("r.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn a_metric_of_the_program_is_proven_and_every_run_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let metric = "score=score ([0-9.]+):points:higher";
+    // The number of the run makes the values differ a little; B's are twice as high.
+    let program =
+        "n=$(cat n 2>/dev/null || echo 0); echo $((n+1)) > n; echo score $((BASE + n % 3))";
+    let out = run(
+        folder.path(),
+        &[
+            "--pairs",
+            "8",
+            "--metric",
+            metric,
+            "--primary",
+            "score",
+            "--a-env",
+            "BASE=100",
+            "--b-env",
+            "BASE=200",
+            "--json",
+            "r.json",
+            "--",
+            "sh",
+            "-c",
+            program,
+        ],
+    );
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    assert!(text(&out.stdout).contains("score"), "{}", text(&out.stdout));
+    let result = result(folder.path());
+    assert_eq!(result["schema"], "towpath.ab/1");
+    assert_eq!(result["runs"].as_array().unwrap().len(), 16);
+    assert_eq!(result["design"]["seed"], 7);
+    let score = result["judgements"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|j| j["metric"] == "score")
+        .unwrap();
+    assert_eq!(score["judgement"]["verdict"], "faster");
+    assert_eq!(score["is_primary"], true);
+}
+
+#[test]
+fn a_proven_regression_is_exit_code_two() {
+    let folder = tempfile::tempdir().unwrap();
+    let metric = "cost=cost ([0-9.]+)::lower";
+    let program =
+        "n=$(cat n 2>/dev/null || echo 0); echo $((n+1)) > n; echo cost $((BASE + n % 3))";
+    let args = [
+        "--pairs",
+        "8",
+        "--metric",
+        metric,
+        "--primary",
+        "cost",
+        "--a-env",
+        "BASE=100",
+        "--b-env",
+        "BASE=200",
+        "--",
+        "sh",
+        "-c",
+        program,
+    ];
+    assert_eq!(run(folder.path(), &args).status.code(), Some(2));
+    let quiet: Vec<&str> = ["--fail-on", "never"].into_iter().chain(args).collect();
+    assert_eq!(run(folder.path(), &quiet).status.code(), Some(0));
+}
+
+#[test]
+fn designs_and_commands_that_cannot_work_are_refused_before_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases: [(&[&str], &str); 6] = [
+        (
+            &["--pairs", "3", "--", "touch", "ran"],
+            "3 pairs cannot prove anything",
+        ),
+        (
+            &["--primary", "speed", "--", "touch", "ran"],
+            "--primary speed: no such metric",
+        ),
+        (&["--b-fix", "warp", "--", "touch", "ran"], "--b-fix warp"),
+        (
+            &["--a-env", "X", "--", "touch", "ran"],
+            "--a-env X: wants NAME=VALUE",
+        ),
+        (
+            &["--metric", "x=y", "--", "touch", "ran"],
+            "NAME=REGEX:UNIT:lower|higher",
+        ),
+        (&[], "no command"),
+    ];
+    for (args, wanted) in cases {
+        let out = run(folder.path(), args);
+        assert!(matches!(out.status.code(), Some(1 | 2)), "{args:?}");
+        assert!(
+            text(&out.stderr).contains(wanted),
+            "{args:?}: {}",
+            text(&out.stderr)
+        );
+    }
+    assert!(!folder.path().join("ran").exists());
+}
+
+#[test]
+fn a_program_that_is_not_there_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = run(folder.path(), &["--", "./no-such-program"]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(
+        text(&out.stderr).contains("program not found: ./no-such-program"),
+        "{}",
+        text(&out.stderr)
+    );
+}
+
+#[test]
+fn a_failing_program_ends_it_and_its_output_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = run(
+        folder.path(),
+        &["--", "sh", "-c", "echo the reason; exit 7"],
+    );
+    assert_eq!(out.status.code(), Some(1));
+    let errors = text(&out.stderr);
+    assert!(
+        errors.contains("the warm-up run of A ended with code 7"),
+        "{errors}"
+    );
+    let path = errors
+        .split("its output is in ")
+        .nth(1)
+        .unwrap()
+        .lines()
+        .next()
+        .unwrap();
+    assert_eq!(fs::read_to_string(path).unwrap(), "the reason\n");
+}
+
+#[test]
+fn a_timeout_counts_as_a_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = run(folder.path(), &["--timeout", "0.2s", "--", "sleep", "60"]);
+    assert!(
+        text(&out.stderr).contains("timed out"),
+        "{}",
+        text(&out.stderr)
+    );
+    assert_eq!(out.status.code(), Some(1));
+}
+
+#[test]
+fn prepare_and_cleanup_know_their_arm() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = run(
+        folder.path(),
+        &[
+            "--pairs",
+            "6",
+            "--prepare",
+            "echo p$TOWPATH_ARM >> log; test -d $TOWPATH_ARM_FOLDER",
+            "--b-prepare",
+            "echo only-b >> log",
+            "--cleanup",
+            "echo c$TOWPATH_ARM >> log",
+            "--",
+            "true",
+        ],
+    );
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    let log = fs::read_to_string(folder.path().join("log")).unwrap();
+    let count = |word: &str| log.lines().filter(|line| *line == word).count();
+    // Six pairs and the warm-up pair.
+    assert_eq!(
+        (count("pa"), count("pb"), count("only-b"), count("ca")),
+        (7, 7, 7, 7)
+    );
+}
+
+#[test]
+fn nothing_of_ours_is_left_behind_and_a_bare_arm_has_no_ledger() {
+    let folder = tempfile::tempdir().unwrap();
+    let seen = "env | grep -c TOWPATH_LEDGER >> seen-$TOWPATH_ARM; true";
+    let out = run(
+        folder.path(),
+        &["--pairs", "6", "--a-fix", "bare", "--", "sh", "-c", seen],
+    );
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    assert_eq!(
+        fs::read_to_string(folder.path().join("seen-a")).unwrap(),
+        "0\n".repeat(7)
+    );
+    assert_eq!(
+        fs::read_to_string(folder.path().join("seen-b")).unwrap(),
+        "1\n".repeat(7)
+    );
+    let left: Vec<String> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with("towpath"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn an_interrupt_keeps_the_pairs_that_are_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = towpath(folder.path())
+        .args([
+            "--pairs",
+            "200",
+            "--json",
+            "r.json",
+            "--",
+            "sh",
+            "-c",
+            "echo run >> ran; sleep 0.05",
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = || {
+        fs::read_to_string(folder.path().join("ran"))
+            .unwrap_or_default()
+            .lines()
+            .count()
+    };
+    // Two warm-up runs, then at least two whole pairs.
+    for _ in 0..600 {
+        if lines() >= 7 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(130));
+    let runs = result(folder.path())["runs"].as_array().unwrap().len();
+    assert!(runs >= 4 && runs.is_multiple_of(2) && runs < 400, "{runs}");
+}
