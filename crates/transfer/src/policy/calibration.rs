@@ -105,8 +105,18 @@ impl Calibration {
     /// The subject of its key in the store.
     pub const SUBJECT: &'static str = "transfer";
 
-    /// The class of the largest size that is not above `bytes`; below the smallest a class that
-    /// forwards, `None` where nothing was measured.
+    /// What to do with `bytes`: as the class says, forward below the smallest, `None` where nothing was
+    /// measured.
+    #[must_use]
+    pub fn choose(&self, direction: Direction, warmth: Warmth, bytes: usize) -> Option<Mechanism> {
+        let _measured = self.pays(direction, warmth)?;
+        Some(
+            self.find(direction, warmth, bytes)
+                .map_or(Mechanism::Forward, |class| class.choice),
+        )
+    }
+
+    /// The class of the largest size that is not above `bytes`; `None` below the smallest.
     #[must_use]
     pub fn find(&self, direction: Direction, warmth: Warmth, bytes: usize) -> Option<&Class> {
         self.of(direction, warmth)

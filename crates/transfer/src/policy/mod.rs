@@ -72,11 +72,9 @@ impl Policy {
         match mode {
             Mode::Off => Mechanism::Forward,
             Mode::Auto if self.guard(direction).is_off() => by_rules,
-            Mode::Auto => calibration.map_or(by_rules, |calibration| {
-                calibration
-                    .find(direction, warmth, bytes)
-                    .map_or(by_rules, |class| class.choice)
-            }),
+            Mode::Auto => calibration
+                .and_then(|known| known.choose(direction, warmth, bytes))
+                .unwrap_or(by_rules),
             Mode::Forced => {
                 let known = calibration.and_then(|known| known.fastest(direction, warmth, bytes));
                 known.unwrap_or(match direction {
