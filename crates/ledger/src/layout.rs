@@ -183,3 +183,92 @@ pub(crate) fn bucket(value: u64, buckets: usize) -> usize {
     let bits = u64::BITS - value.leading_zeros();
     usize::try_from(bits).unwrap_or(usize::MAX).min(buckets - 1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::HostPath;
+    use std::fmt::Write as _;
+
+    macro_rules! fields {
+        ($type:ty: $($field:ident),+) => {
+            vec![$((stringify!($field), offset_of!($type, $field))),+]
+        };
+    }
+
+    fn table(name: &str, bytes: usize, fields: &[(&str, usize)]) -> String {
+        let mut text = format!(
+            "### {name}, {bytes} bytes\n\n| offset | bytes | field |\n| --- | --- | --- |\n"
+        );
+        let ends = fields.iter().skip(1).map(|field| field.1).chain([bytes]);
+        for ((field, offset), end) in fields.iter().zip(ends) {
+            writeln!(text, "| {offset} | {} | {field} |", end - offset).unwrap();
+        }
+        text
+    }
+
+    fn numbers(name: &str, rows: impl Iterator<Item = (u16, &'static str)>) -> String {
+        let mut text = format!("### {name}\n\n| number | meaning |\n| --- | --- |\n");
+        for (number, meaning) in rows {
+            writeln!(text, "| {number} | {meaning} |").unwrap();
+        }
+        text
+    }
+
+    /// The part of docs/ledger.md that the code knows better.
+    fn tables() -> String {
+        let header = fields!(Header: magic, version, pid, file_bytes, process_start, pid_namespace,
+            made_at_ns, parent_pid, reserved, boot_id, library, program, fixes, frames_reserved,
+            frames, slowest_above);
+        let site = fields!(Site: hash, is_named, path, stack_len, stack_hash, call, device, stack,
+            bytes, wall_ns, faults, cold_bytes, cold_unknown, saved_ns, longest_ns, warm_ns,
+            warm_bytes, outcomes, walls);
+        let slow =
+            fields!(Slow: sequence, site, outcome, start_ns, wall_ns, bytes, cold_bytes, faults);
+        let whole = fields!(Ledger: header, sites, modules, slowest, counters, histograms, frames);
+        [
+            table("File", FILE_BYTES, &whole),
+            table("Header", size_of::<Header>(), &header),
+            table("Site", size_of::<Site>(), &site),
+            table("Module", size_of::<Module>(), &fields!(Module: hash, name)),
+            table("Slow call", size_of::<Slow>(), &slow),
+            numbers(
+                "Host paths",
+                HostPath::ALL.iter().map(|n| (n.number(), n.name())),
+            ),
+            numbers(
+                "Outcomes",
+                Outcome::ALL.iter().map(|n| (n.number(), n.text())),
+            ),
+            numbers(
+                "Counters",
+                Counter::ALL.iter().map(|n| (n.number(), n.name())),
+            ),
+            numbers(
+                "Histograms",
+                Histogram::ALL.iter().map(|n| (n.number(), n.name())),
+            ),
+        ]
+        .join("\n")
+    }
+
+    #[test]
+    fn the_document_holds_the_layout_as_it_is() {
+        const DOCUMENT: &str = include_str!("../../../docs/ledger.md");
+        let tables = tables();
+        assert!(
+            DOCUMENT.contains(&tables),
+            "docs/ledger.md must hold:\n{tables}"
+        );
+    }
+
+    #[test]
+    fn buckets_are_significant_bits_and_the_last_is_open() {
+        assert_eq!(bucket(0, 65), 0);
+        assert_eq!(bucket(1, 65), 1);
+        assert_eq!(bucket(1023, 65), 10);
+        assert_eq!(bucket(1024, 65), 11);
+        assert_eq!(bucket(u64::MAX, 65), 64);
+        assert_eq!(bucket(u64::MAX, 41), 40);
+    }
+}
