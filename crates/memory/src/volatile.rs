@@ -108,6 +108,17 @@ impl<'a> VolatileBytes<'a> {
         count
     }
 
+    /// Appends a copy of the bytes to `target`, without writing the place first.
+    pub fn append_to(&self, target: &mut Vec<u8>) {
+        target.reserve(self.len);
+        let end = target.spare_capacity_mut().as_mut_ptr().cast::<u8>();
+        // SAFETY: `reserve` made room for `len` bytes behind the vector's end, which nobody else sees.
+        unsafe { std::ptr::copy_nonoverlapping(self.start.as_ptr(), end, self.len) };
+        let len = target.len() + self.len;
+        // SAFETY: the bytes up to `len` were written just now.
+        unsafe { target.set_len(len) };
+    }
+
     /// Copies `source` over the first bytes, as many as both have, and returns how many.
     pub fn copy_from(&self, source: &[u8]) -> usize {
         let count = self.len.min(source.len());

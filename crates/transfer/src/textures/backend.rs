@@ -2,11 +2,12 @@
 //! backend to it.
 
 use towpath_memory::view::View;
+use towpath_memory::volatile::VolatileBytes;
 
 use super::backing::Backing;
 use super::error::Result;
-use super::gather::Stores;
-use super::plan::Plan;
+use super::gather::{self, Stores};
+use super::plan::{Direction, Lines, Plan};
 use super::shape::Texture;
 
 /// Where a transfer finds or puts the guest's bytes.
@@ -24,6 +25,41 @@ pub enum Source<'a> {
         /// Names the view as long as it lives: a backend may keep an import of it under this number.
         id: u64,
     },
+    /// In memory of this process that is neither; `lines` are its rows.
+    Linear {
+        /// The memory.
+        bytes: VolatileBytes<'a>,
+        /// Its rows.
+        lines: Lines,
+    },
+}
+
+impl Source<'_> {
+    /// Copies the plan's rows to or from `memory`, whose rows are `rows`.
+    ///
+    /// # Errors
+    ///
+    /// As [`gather::copy`].
+    pub fn copy(
+        &self,
+        plan: &Plan,
+        memory: &VolatileBytes<'_>,
+        rows: &Lines,
+        stores: Stores,
+    ) -> Result<()> {
+        let (bytes, lines) = match self {
+            Self::Pieces(backing) => {
+                let way = plan.direction;
+                return gather::copy(backing, &plan.guest, memory, rows, way, stores);
+            }
+            Self::View { view, offset, .. } => (view.bytes(), plan.guest.from_offset(*offset)),
+            Self::Linear { bytes, lines } => (*bytes, *lines),
+        };
+        match plan.direction {
+            Direction::Upload => gather::copy_linear(&bytes, &lines, memory, rows, stores),
+            Direction::Download => gather::copy_linear(memory, rows, &bytes, &lines, stores),
+        }
+    }
 }
 
 /// What a backend did.

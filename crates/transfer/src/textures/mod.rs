@@ -6,6 +6,7 @@
 //! - [`gather`]: copies between a backing and linear memory, without a buffer in between.
 //! - [`views`]: contiguous mappings of backings, made when they pay, kept within a budget.
 //! - [`cost`]: what copying and mapping cost on this machine.
+//! - [`calibrate`]: measures these costs; [`baseline`]: the temporary copy that everything here replaces.
 //! - [`engine`]: one transfer: plan, choice, copy, count; over a [`backend`].
 //! - [`null`]: the backend that keeps images in memory; `vulkan`: the one with a device.
 //!
@@ -15,6 +16,8 @@
 pub mod attached;
 pub mod backend;
 pub mod backing;
+pub mod baseline;
+pub mod calibrate;
 pub mod cost;
 pub mod engine;
 pub mod error;

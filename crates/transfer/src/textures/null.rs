@@ -4,8 +4,8 @@ use towpath_memory::volatile::VolatileBytes;
 
 use super::backend::{Backend, Copied, Source};
 use super::error::{Error, Result};
-use super::gather::{self, Stores};
-use super::plan::{Direction, Plan};
+use super::gather::Stores;
+use super::plan::Plan;
 use super::shape::Texture;
 
 /// Keeps images in memory. Also a device model's way to feed a display without a GPU.
@@ -67,24 +67,7 @@ impl Backend for Null {
             return Ok(Copied::default());
         }
         let memory = image.bytes(plan.level).ok_or(NO_LEVEL)?;
-        match source {
-            Source::Pieces(backing) => {
-                let way = plan.direction;
-                gather::copy(backing, &plan.guest, &memory, &plan.image, way, stores)?;
-            }
-            Source::View { view, offset, .. } => {
-                let guest = plan.guest.from_offset(offset);
-                let bytes = view.bytes();
-                match plan.direction {
-                    Direction::Upload => {
-                        gather::copy_linear(&bytes, &guest, &memory, &plan.image, stores)?;
-                    }
-                    Direction::Download => {
-                        gather::copy_linear(&memory, &plan.image, &bytes, &guest, stores)?;
-                    }
-                }
-            }
-        }
+        source.copy(plan, &memory, &plan.image, stores)?;
         Ok(Copied {
             by_cpu: plan.payload(),
             imported: false,

@@ -10,6 +10,7 @@ mod cell;
 mod memory;
 mod output;
 mod readback;
+mod textures;
 mod transfer;
 mod upload;
 
@@ -27,8 +28,21 @@ pub(crate) struct Args {
 enum What {
     /// Device to host: driver, prefault, staging, and the pinned ceiling.
     Readback(transfer::Args),
-    /// Host to device: driver, staging, and the pinned ceiling.
-    Upload(transfer::Args),
+    /// Host to device: driver, staging, and the pinned ceiling; or textures from scattered memory.
+    Upload(UploadArgs),
+}
+
+/// Options of `bench upload`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  towpath bench upload --device NVIDIA --json upload.json\n  \
+                  towpath bench upload --glbench --json textures.json"
+)]
+struct UploadArgs {
+    #[command(flatten)]
+    transfer: transfer::Args,
+    #[command(flatten)]
+    textures: textures::Args,
 }
 
 /// Runs the bench that was asked for.
@@ -39,6 +53,9 @@ enum What {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
         What::Readback(args) => readback::run(args),
-        What::Upload(args) => upload::run(args),
+        What::Upload(args) if args.textures.is_asked() => {
+            textures::run(&args.textures, &args.transfer.common())
+        }
+        What::Upload(args) => upload::run(&args.transfer),
     }
 }

@@ -51,6 +51,17 @@ impl Args {
             .max(1)
     }
 
+    /// What the texture benches take of these options.
+    pub(super) fn common(&self) -> super::textures::Common {
+        super::textures::Common {
+            device: self.device.clone(),
+            is_quick: self.quick,
+            rounds: self.rounds.unwrap_or(if self.quick { 6 } else { 9 }).max(1),
+            seed: self.seed,
+            json: self.json.clone(),
+        }
+    }
+
     pub(super) const fn is_quick(&self) -> bool {
         self.quick
     }

@@ -11,7 +11,7 @@ use towpath_memory::volatile::VolatileBytes;
 
 use super::super::backend::{Backend, Copied, Source};
 use super::super::error::Result;
-use super::super::gather::{self, Stores};
+use super::super::gather::Stores;
 use super::super::plan::{Direction, Lines, Plan};
 use super::super::shape::Texture;
 use super::device::Device;
@@ -261,13 +261,13 @@ impl Vulkan {
         let buffer = staging.raw;
         if plan.direction == Direction::Upload {
             let memory = staging.bytes();
-            move_rows(source, plan, &memory, &packed, stores)?;
+            source.copy(plan, &memory, &packed, stores)?;
         }
         record(&self.device, slot_now, image, plan, buffer, 0, (0, 0))?;
         if plan.direction == Direction::Download {
             slot_now.wait()?;
             let memory = slot_now.staging(plan.payload())?.bytes();
-            move_rows(source, plan, &memory, &packed, stores)?;
+            source.copy(plan, &memory, &packed, stores)?;
         }
         Ok(Copied {
             by_cpu: plan.payload(),
@@ -452,28 +452,6 @@ fn slot<'a>(slots: &'a mut [Slot; 2], next: &mut usize) -> &'a mut Slot {
     let [first, second] = slots;
     *next ^= 1;
     if *next == 0 { first } else { second }
-}
-
-fn move_rows(
-    source: Source<'_>,
-    plan: &Plan,
-    memory: &VolatileBytes<'_>,
-    packed: &Lines,
-    stores: Stores,
-) -> Result<()> {
-    match source {
-        Source::Pieces(backing) => {
-            gather::copy(backing, &plan.guest, memory, packed, plan.direction, stores)
-        }
-        Source::View { view, offset, .. } => {
-            let guest = plan.guest.from_offset(offset);
-            let bytes = view.bytes();
-            match plan.direction {
-                Direction::Upload => gather::copy_linear(&bytes, &guest, memory, packed, stores),
-                Direction::Download => gather::copy_linear(memory, packed, &bytes, &guest, stores),
-            }
-        }
-    }
 }
 
 /// Records and submits one copy between a buffer and the image.
