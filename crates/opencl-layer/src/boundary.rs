@@ -76,11 +76,13 @@ unsafe extern "C" fn clInitLayer(
     let entries = entries as usize;
     let ours = catch_unwind(|| {
         // SAFETY: the caller's promise.
-        unsafe { next::take(target, entries) };
-        make_table(entries)
+        let is_taken = unsafe { next::take(target, entries) };
+        is_taken.then(|| make_table(entries))
     });
-    let Ok(ours) = ours else {
-        return CL_OUT_OF_HOST_MEMORY;
+    let ours = match ours {
+        Ok(Some(ours)) => ours,
+        Ok(None) => return CL_INVALID_VALUE,
+        Err(_panic) => return CL_OUT_OF_HOST_MEMORY,
     };
     let count = cl_uint::try_from(entries.min(next::ENTRIES)).unwrap_or(0);
     // SAFETY: checked for null; the caller's promise.
@@ -167,6 +169,13 @@ mod tests {
             let known = next::table().unwrap().clReleaseMemObject;
             assert_eq!(known.is_some(), entries > at, "read past the end");
         }
+        // A list that names the layer twice hands it its own functions.
+        let mut own = [next::empty()];
+        calls::put_read(&mut own[0]);
+        let given = cl_uint::try_from(next::ENTRIES).unwrap();
+        // SAFETY: as above.
+        let answer = unsafe { clInitLayer(given, own.as_ptr(), &raw mut count, &raw mut ours) };
+        assert_eq!(answer, CL_INVALID_VALUE);
         // SAFETY: as above; a length beyond our table is cut to it.
         let answer = unsafe { clInitLayer(9, below.as_ptr(), &raw mut count, &raw mut ours) };
         assert_eq!(answer, CL_SUCCESS);

@@ -28,6 +28,7 @@ macro_rules! functions {
 
 functions! {
     clGetPlatformIDs: clGetPlatformIDs_t,
+    clGetPlatformInfo: clGetPlatformInfo_t,
     clGetDeviceIDs: clGetDeviceIDs_t,
     clCreateContext: clCreateContext_t,
     clReleaseContext: clReleaseContext_t,
@@ -103,11 +104,7 @@ impl Cl {
             queue: null_mut(),
             fake: Fake::find(),
         };
-        let mut platform = null_mut();
-        assert_eq!(
-            call!(this, clGetPlatformIDs(1, &raw mut platform, null_mut())),
-            0
-        );
+        let platform = this.platform();
         let mut devices = [null_mut(); 8];
         let mut found = 0;
         let answer = call!(
@@ -125,6 +122,31 @@ impl Cl {
         this.context = this.make_context(0);
         this.queue = this.make_queue(this.context, 0, properties);
         this
+    }
+
+    /// The first platform whose name contains the program's second argument; the first without one.
+    fn platform(&self) -> cl_platform_id {
+        let wanted = std::env::args().nth(2).unwrap_or_default();
+        let mut platforms = [null_mut(); 16];
+        let mut found = 0;
+        let code = call!(
+            self,
+            clGetPlatformIDs(16, platforms.as_mut_ptr(), &raw mut found)
+        );
+        assert_eq!(code, 0);
+        let named = |platform: &&cl_platform_id| self.platform_name(**platform).contains(&wanted);
+        *platforms[..found as usize].iter().find(named).unwrap()
+    }
+
+    fn platform_name(&self, platform: cl_platform_id) -> String {
+        let mut text = [0_u8; 256];
+        let value = text.as_mut_ptr().cast();
+        let code = call!(
+            self,
+            clGetPlatformInfo(platform, CL_PLATFORM_NAME, text.len(), value, null_mut())
+        );
+        assert_eq!(code, 0);
+        String::from_utf8_lossy(&text).into_owned()
     }
 
     pub(crate) fn make_context(&self, device: usize) -> cl_context {

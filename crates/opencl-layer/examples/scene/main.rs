@@ -1,7 +1,8 @@
 //! The OpenCL program of this crate's tests: one behaviour per run, named by the first argument.
 //!
 //! Prints what a program can see as `see NAME VALUE` lines, which must not depend on the layer, and what
-//! the fake driver counted as `count NAME VALUE` lines.
+//! the fake driver counted as `count NAME VALUE` lines. A second argument picks the platform by a part of
+//! its name; then it also serves as a benchmark: `scene transfers NVIDIA`.
 #![expect(
     unsafe_code,
     clippy::unwrap_used,
@@ -55,7 +56,7 @@ const SCENES: &[(&str, Scene)] = &[
     ("staging-shortage", staging::shortage),
     ("staging-reopened", staging::reopened),
     ("small-reads", cost::small_reads),
-    ("big-reads", cost::big_reads),
+    ("transfers", cost::transfers),
 ];
 
 fn main() -> ExitCode {

@@ -49,6 +49,19 @@ pub(crate) fn fill(table: &mut cl_icd_dispatch, entries: usize) {
     }
 }
 
+/// Whether a table's reads are this layer's.
+pub(crate) fn are_in(table: &cl_icd_dispatch) -> bool {
+    let theirs = table.clEnqueueReadBuffer.map(|function| function as usize);
+    let mut ours = next::empty();
+    put_read(&mut ours);
+    theirs.is_some() && theirs == ours.clEnqueueReadBuffer.map(|function| function as usize)
+}
+
+/// Puts the entry by which this layer knows its own table.
+pub(crate) fn put_read(table: &mut cl_icd_dispatch) {
+    table.clEnqueueReadBuffer = Some(reads::read_buffer);
+}
+
 /// Flushes the program's queue; an error is the driver's to repeat at the program's own call.
 pub(crate) fn flush(queue: cl_command_queue) {
     if let Some(call) = next::table().and_then(|table| table.clFlush) {

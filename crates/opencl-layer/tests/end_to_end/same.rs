@@ -1,6 +1,6 @@
 //! A program sees the same with and without the layer: bytes, codes, events.
 
-use crate::common::{Arm, Driver, run, same, same_unstaged};
+use crate::common::{Arm, Driver, command, layer, run, run_with, same, same_unstaged};
 use towpath_needs::{Need, can_run};
 
 #[test]
@@ -130,4 +130,38 @@ fn objects_made_again_at_the_same_address_are_not_mixed_up() {
     }
     same("again", Driver::Pocl);
     same("again", Driver::Fake);
+}
+
+#[test]
+fn nonsense_in_the_environment_changes_nothing() {
+    let bare = run("kinds-cold", Driver::Fake, Arm::Bare);
+    for (name, value) in [
+        ("TOWPATH_LEDGER", "/nowhere/at/all"),
+        ("TOWPATH_LEDGER", "/dev/null"),
+        ("TOWPATH_FIX", "everything, please"),
+        ("TOWPATH_TRANSFER", "\u{1F6B2}"),
+        ("TOWPATH_LOG", "/proc/version"),
+        ("TOWPATH_OPENCL_LAYERS", ":::"),
+        ("TOWPATH_CALIBRATION", "/dev/zero"),
+    ] {
+        let mut command = command("kinds-cold", Driver::Fake, Arm::On);
+        let output = command.env(name, value).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{name}: {output:?}");
+        assert!(output.stderr.is_empty(), "{name}: {output:?}");
+        assert!(
+            text.ends_with("end\n") && bare.is_complete,
+            "{name}: {text}"
+        );
+    }
+}
+
+#[test]
+fn a_layer_named_twice_does_no_harm() {
+    let list = format!("{0}:{0}", layer().display());
+    let mut twice = command("kinds", Driver::Fake, Arm::On);
+    twice.env("OPENCL_LAYERS", list);
+    let twice = run_with(twice);
+    assert!(twice.is_complete, "{}", twice.status);
+    assert_eq!(run("kinds", Driver::Fake, Arm::Bare).lines, twice.lines);
 }
