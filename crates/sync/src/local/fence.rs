@@ -7,7 +7,7 @@
 use std::os::fd::OwnedFd;
 
 use crate::local::ring::Ring;
-use crate::local::wait::{IN_FENCE, List, Node, Wakes};
+use crate::local::wait::{IDLE, IN_FENCE, List, Node, Wakes};
 use crate::prim::atomic::{AtomicI32, AtomicU32, Ordering};
 use crate::prim::{Arc, Lock};
 
@@ -169,6 +169,7 @@ impl Fence {
         let mut inner = self.inner.lock();
         if node.state() == IN_FENCE {
             inner.unlink(node);
+            node.set_state(IDLE);
         }
     }
 

@@ -180,14 +180,19 @@ impl ArmedNodes<'_, '_> {
         self.used += 1;
         entry.object.0.arm(node, what.takes_absent())
     }
+
+    /// Takes all nodes out of their lists.
+    fn disarm(&self) {
+        for (entry, node) in self.entries.iter().zip(self.nodes()) {
+            entry.object.0.disarm(node);
+        }
+    }
 }
 
 #[expect(unsafe_code, reason = "an array of which a prefix is initialised")]
 impl Drop for ArmedNodes<'_, '_> {
     fn drop(&mut self) {
-        for (entry, node) in self.entries.iter().zip(self.nodes()) {
-            entry.object.0.disarm(node);
-        }
+        self.disarm();
         for node in self.nodes.iter_mut().take(self.used) {
             // SAFETY: `arm` wrote the first `used` nodes; they are out of all lists.
             unsafe { node.assume_init_drop() };
@@ -229,6 +234,9 @@ fn armed_wait(
             objects: entries.len(),
         });
     }
+    // Whoever woke us marks its node after it counted us down, under the list's lock: only out of all
+    // lists are the marks complete.
+    armed.disarm();
     let first = if what.all {
         look.first
     } else {

@@ -5,7 +5,7 @@
 
 use crate::local::fence::Fence;
 use crate::local::ring::Ring;
-use crate::local::wait::{FIRED, IN_FENCE, IN_OBJECT, List, Node, Wakes};
+use crate::local::wait::{FIRED, IDLE, IN_FENCE, IN_OBJECT, List, Node, Wakes};
 use crate::payload::{self, FenceLike, Payload};
 use crate::prim::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::prim::{Arc, Guard, Lock};
@@ -154,12 +154,14 @@ impl Object {
         }
     }
 
-    /// Takes a node out of whatever list it is in. After this nobody else knows of it.
+    /// Takes a node out of whatever list it is in. After this nobody else knows of it, and its state
+    /// is final.
     pub(crate) fn disarm(&self, node: &Node) {
         if node.state() == IN_OBJECT {
             let mut state = self.state.lock();
             if node.state() == IN_OBJECT {
                 state.unlink(node);
+                node.set_state(IDLE);
                 return;
             }
         }

@@ -2,8 +2,9 @@
 
 use crate::time::Deadline;
 
-pub(crate) use loom::sync::Arc;
 pub(crate) use loom::sync::atomic;
+/// Std's: methods take it as `self`, which only std's can be.
+pub(crate) use std::sync::Arc;
 
 use atomic::AtomicU32;
 use loom::sync::{Condvar, Mutex, MutexGuard};

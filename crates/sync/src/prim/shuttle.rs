@@ -43,7 +43,11 @@ pub(crate) struct Futex {
 
 impl Futex {
     pub(crate) fn new(value: u32) -> Self {
-        Self { word: AtomicU32::new(value), queue: Mutex::new(()), sleepers: Condvar::new() }
+        Self {
+            word: AtomicU32::new(value),
+            queue: Mutex::new(()),
+            sleepers: Condvar::new(),
+        }
     }
 
     pub(crate) fn word(&self) -> &AtomicU32 {

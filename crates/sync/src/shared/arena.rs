@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 const INDEX_BITS: u32 = 16;
 /// How long a lock may be held by one living process before the page is taken for damaged. A holder
 /// does some hundred instructions; a stopped one (debugger, SIGSTOP) is the reason for the length.
-const HELD_MAX: std::time::Duration = std::time::Duration::from_secs(5);
+const HELD_MAX: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// One mapped arena.
 #[derive(Debug)]
