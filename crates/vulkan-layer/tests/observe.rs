@@ -280,3 +280,50 @@ fn lavapipe_under_validation_says_nothing_new() {
     );
     assert!(!ran.said.contains("VUID") && ran.code == Some(0), "{ran:?}");
 }
+
+#[test]
+fn the_newer_loader_and_swiftshader_take_the_layer_too() {
+    let Some(stage) = stage("") else { return };
+    if !can_run(&[Need::Chromium]) {
+        return;
+    }
+    // Debian's chromium brings a loader of its own, and SwiftShader.
+    let loader = stage.scene.path("loader");
+    std::fs::create_dir(&loader).unwrap();
+    let own = "/usr/lib/chromium/libvulkan.so.1";
+    std::os::unix::fs::symlink(own, loader.join("libvulkan.so.1")).unwrap();
+    let swiftshader = stage.scene.path("swiftshader.json");
+    let text = r#"{"file_format_version": "1.0.0", "ICD": {"library_path": "/usr/lib/chromium/libvk_swiftshader.so", "api_version": "1.0.5"}}"#;
+    std::fs::write(&swiftshader, text).unwrap();
+    let newer = stage.scene.clone().var("LD_LIBRARY_PATH", &loader);
+    let store = stage.scene.path("store");
+    let fixed = newer
+        .clone()
+        .var("TOWPATH_FIX", "cache")
+        .var("TOWPATH_CACHE_DIR", &store);
+
+    let ran = steps(&newer, ALL);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(ran.journal.count("fault"), 0);
+    for (start, compiles) in [(1, 6), (2, 0)] {
+        let ran = steps(&fixed, "compute=6");
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(
+            ran.journal.count("compile"),
+            compiles,
+            "start {start}: {}",
+            stage.log()
+        );
+    }
+    let few = "compute=5 batch=4@10 cache=~c compute=3 size save=~c2 no-cache submit=6 repeat=5 timeline=3";
+    for driver in [LAVAPIPE, swiftshader.to_str().unwrap()] {
+        for loader in [&newer, &fixed, &stage.scene] {
+            let ran = steps(&loader.clone().icd(driver), few);
+            assert_eq!(
+                (ran.code, ran.complained.as_str()),
+                (Some(0), ""),
+                "{driver}: {ran:?}"
+            );
+        }
+    }
+}
