@@ -6,7 +6,7 @@ use core::ffi::CStr;
 
 use ash::vk;
 use ash::vk::Handle;
-use towpath_settings::CacheMode;
+use towpath_settings::{CacheMode, Fix, Mode};
 
 use crate::abi;
 use crate::calls::caches::Caches;
@@ -28,6 +28,8 @@ pub(crate) struct Device {
     pub(crate) records: bool,
     /// Whether presents and submissions go into a frame log.
     pub(crate) logs_frames: bool,
+    /// Whether waits for what is known are answered here.
+    pub(crate) fixes_waits: bool,
     /// The cache fix, where it is on for this device.
     pub(crate) fix: Option<CacheFix>,
     pub(crate) recorder: Recorder,
@@ -160,6 +162,7 @@ fn enter(
         get_proc,
         records: process.ledger.is_some(),
         logs_frames: process.frames.is_some(),
+        fixes_waits: process.fixes().mode(Fix::Waits) != Mode::Off,
         fix,
         recorder: Recorder::new(process, &name(instance, physical)),
         known: Known::new(),

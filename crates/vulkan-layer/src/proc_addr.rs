@@ -81,8 +81,9 @@ pub(crate) unsafe extern "system" fn get_device_proc_addr(
 enum Why {
     Always,
     Record,
-    RecordOrFrames,
+    Calls,
     RecordOrCache,
+    RecordOrWaits,
 }
 
 impl Why {
@@ -90,7 +91,8 @@ impl Why {
         match self {
             Self::Always => true,
             Self::Record => device.records,
-            Self::RecordOrFrames => device.records || device.logs_frames,
+            Self::Calls => device.records || device.logs_frames || device.fixes_waits,
+            Self::RecordOrWaits => device.records || device.fixes_waits,
             Self::RecordOrCache => device.records || device.fix.is_some(),
         }
     }
@@ -111,25 +113,25 @@ macro_rules! intercepted {
 intercepted! {
     b"vkGetDeviceProcAddr" Always => PFN_vkGetDeviceProcAddr = get_device_proc_addr;
     b"vkDestroyDevice" Always => PFN_vkDestroyDevice = device::destroy;
-    b"vkQueueSubmit" RecordOrFrames => PFN_vkQueueSubmit = queue::submit;
-    b"vkQueueSubmit2" | b"vkQueueSubmit2KHR" RecordOrFrames => PFN_vkQueueSubmit2 = queue::submit2;
-    b"vkQueuePresentKHR" RecordOrFrames => PFN_vkQueuePresentKHR = queue::present;
-    b"vkQueueWaitIdle" Record => PFN_vkQueueWaitIdle = queue::wait_idle;
-    b"vkDeviceWaitIdle" Record => PFN_vkDeviceWaitIdle = queue::device_wait_idle;
-    b"vkAcquireNextImageKHR" Record => PFN_vkAcquireNextImageKHR = queue::acquire;
-    b"vkAcquireNextImage2KHR" Record => PFN_vkAcquireNextImage2KHR = queue::acquire2;
-    b"vkCreateFence" Record => PFN_vkCreateFence = waits::create_fence;
-    b"vkDestroyFence" Record => PFN_vkDestroyFence = waits::destroy_fence;
-    b"vkResetFences" Record => PFN_vkResetFences = waits::reset_fences;
-    b"vkGetFenceStatus" Record => PFN_vkGetFenceStatus = waits::fence_status;
-    b"vkWaitForFences" Record => PFN_vkWaitForFences = waits::wait_fences;
-    b"vkGetFenceFdKHR" Record => PFN_vkGetFenceFdKHR = waits::get_fence_fd;
-    b"vkImportFenceFdKHR" Record => PFN_vkImportFenceFdKHR = waits::import_fence_fd;
-    b"vkCreateSemaphore" Record => PFN_vkCreateSemaphore = waits::create_semaphore;
-    b"vkDestroySemaphore" Record => PFN_vkDestroySemaphore = waits::destroy_semaphore;
-    b"vkImportSemaphoreFdKHR" Record => PFN_vkImportSemaphoreFdKHR = waits::import_semaphore_fd;
-    b"vkGetSemaphoreCounterValue" | b"vkGetSemaphoreCounterValueKHR" Record => PFN_vkGetSemaphoreCounterValue = waits::counter_value;
-    b"vkWaitSemaphores" | b"vkWaitSemaphoresKHR" Record => PFN_vkWaitSemaphores = waits::wait_semaphores;
+    b"vkQueueSubmit" Calls => PFN_vkQueueSubmit = queue::submit;
+    b"vkQueueSubmit2" | b"vkQueueSubmit2KHR" Calls => PFN_vkQueueSubmit2 = queue::submit2;
+    b"vkQueuePresentKHR" Calls => PFN_vkQueuePresentKHR = queue::present;
+    b"vkQueueWaitIdle" RecordOrWaits => PFN_vkQueueWaitIdle = queue::wait_idle;
+    b"vkDeviceWaitIdle" RecordOrWaits => PFN_vkDeviceWaitIdle = queue::device_wait_idle;
+    b"vkAcquireNextImageKHR" RecordOrWaits => PFN_vkAcquireNextImageKHR = queue::acquire;
+    b"vkAcquireNextImage2KHR" RecordOrWaits => PFN_vkAcquireNextImage2KHR = queue::acquire2;
+    b"vkCreateFence" RecordOrWaits => PFN_vkCreateFence = waits::create_fence;
+    b"vkDestroyFence" RecordOrWaits => PFN_vkDestroyFence = waits::destroy_fence;
+    b"vkResetFences" RecordOrWaits => PFN_vkResetFences = waits::reset_fences;
+    b"vkGetFenceStatus" RecordOrWaits => PFN_vkGetFenceStatus = waits::fence_status;
+    b"vkWaitForFences" RecordOrWaits => PFN_vkWaitForFences = waits::wait_fences;
+    b"vkGetFenceFdKHR" RecordOrWaits => PFN_vkGetFenceFdKHR = waits::get_fence_fd;
+    b"vkImportFenceFdKHR" RecordOrWaits => PFN_vkImportFenceFdKHR = waits::import_fence_fd;
+    b"vkCreateSemaphore" RecordOrWaits => PFN_vkCreateSemaphore = waits::create_semaphore;
+    b"vkDestroySemaphore" RecordOrWaits => PFN_vkDestroySemaphore = waits::destroy_semaphore;
+    b"vkImportSemaphoreFdKHR" RecordOrWaits => PFN_vkImportSemaphoreFdKHR = waits::import_semaphore_fd;
+    b"vkGetSemaphoreCounterValue" | b"vkGetSemaphoreCounterValueKHR" RecordOrWaits => PFN_vkGetSemaphoreCounterValue = waits::counter_value;
+    b"vkWaitSemaphores" | b"vkWaitSemaphoresKHR" RecordOrWaits => PFN_vkWaitSemaphores = waits::wait_semaphores;
     b"vkAllocateMemory" Record => PFN_vkAllocateMemory = memory::allocate;
     b"vkFreeMemory" Record => PFN_vkFreeMemory = memory::free;
     b"vkMapMemory" Record => PFN_vkMapMemory = memory::map;

@@ -52,6 +52,17 @@ pub(crate) struct Recorder {
     last_present: AtomicU64,
 }
 
+/// What was known of a wait before it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Wait {
+    /// Nothing: the driver was asked.
+    New,
+    /// That it is over, and the driver was asked all the same.
+    Repeated,
+    /// That it is over, so that nobody was asked.
+    Skipped,
+}
+
 /// Start of a call that is recorded.
 #[derive(Clone, Copy)]
 pub(crate) struct Started(Nanos);
@@ -106,12 +117,18 @@ impl Recorder {
         wall
     }
 
-    /// A wait, and whether it asked for what was known.
-    pub(crate) fn wait(&self, at: At, started: Started, objects: u32, is_repeat: bool) {
-        let wall = self.call(at, started, 0, Outcome::Observed);
+    /// A wait, and what was known of it.
+    pub(crate) fn wait(&self, at: At, started: Started, objects: u32, how: Wait) {
+        let outcome = match how {
+            Wait::Skipped => Outcome::WaitSkipped,
+            Wait::Repeated | Wait::New => Outcome::Observed,
+        };
+        let wall = self.call(at, started, 0, outcome);
         if let Some(ledger) = ledger() {
-            ledger.count(Counter::WaitsEntered, 1);
-            if is_repeat {
+            if how != Wait::Skipped {
+                ledger.count(Counter::WaitsEntered, 1);
+            }
+            if how != Wait::New {
                 ledger.count(Counter::WaitsRepeated, 1);
             }
             ledger.histogram(Histogram::WaitNanos, wall.0);

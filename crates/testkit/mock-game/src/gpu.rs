@@ -21,6 +21,8 @@ pub struct Wishes {
     pub version_1_0: bool,
     /// Extensions and features of ray tracing (the mock driver's word is taken).
     pub ray_tracing: bool,
+    /// Descriptors of fences.
+    pub external: bool,
     /// A headless swapchain.
     pub swapchain: bool,
     /// Which physical device.
@@ -351,6 +353,9 @@ fn device(
     let mut names = Vec::new();
     if wishes.swapchain {
         names.push(ash::khr::swapchain::NAME.as_ptr());
+    }
+    if wishes.external {
+        names.push(ash::khr::external_fence_fd::NAME.as_ptr());
     }
     if wishes.ray_tracing {
         names.push(ash::khr::deferred_host_operations::NAME.as_ptr());

@@ -9,7 +9,7 @@ use towpath_ledger::Outcome;
 use super::NO_DEVICE;
 use crate::device::{self, Device};
 use crate::process;
-use crate::record::{At, Started, start};
+use crate::record::{At, Started, Wait, start};
 use crate::wall;
 
 /// `vkQueueSubmit`.
@@ -26,6 +26,7 @@ pub(crate) unsafe extern "system" fn submit(
     device.known.forget(fence.as_raw());
     // SAFETY: the application's arguments, unchanged.
     let answer = unsafe { next(queue, count, infos, fence) };
+    device.known.heard(answer);
     wall::beside(|| submitted(device, started));
     answer
 }
@@ -44,6 +45,7 @@ pub(crate) unsafe extern "system" fn submit2(
     device.known.forget(fence.as_raw());
     // SAFETY: the application's arguments, unchanged.
     let answer = unsafe { next(queue, count, infos, fence) };
+    device.known.heard(answer);
     wall::beside(|| submitted(device, started));
     answer
 }
@@ -68,6 +70,7 @@ pub(crate) unsafe extern "system" fn present(
     let started = start();
     // SAFETY: the application's arguments, unchanged.
     let answer = unsafe { next(queue, info) };
+    device.known.heard(answer);
     wall::beside(|| {
         device.recorder.present(started);
         if let Some(frames) = process::get().frames.as_ref() {
@@ -93,6 +96,7 @@ pub(crate) unsafe extern "system" fn acquire(
     device.known.forget(fence.as_raw());
     // SAFETY: the application's arguments, unchanged.
     let answer = unsafe { next(handle, swapchain, timeout, semaphore, fence, out) };
+    device.known.heard(answer);
     wall::beside(|| {
         device
             .recorder
@@ -116,6 +120,7 @@ pub(crate) unsafe extern "system" fn acquire2(
     }
     // SAFETY: the application's arguments, unchanged.
     let answer = unsafe { next(handle, info, out) };
+    device.known.heard(answer);
     wall::beside(|| {
         device
             .recorder
@@ -132,7 +137,8 @@ pub(crate) unsafe extern "system" fn wait_idle(queue: vk::Queue) -> vk::Result {
     let started = start();
     // SAFETY: the application's argument, unchanged.
     let answer = unsafe { next(queue) };
-    wall::beside(|| device.recorder.wait(At::QueueIdle, started, 0, false));
+    device.known.heard(answer);
+    wall::beside(|| device.recorder.wait(At::QueueIdle, started, 0, Wait::New));
     answer
 }
 
@@ -144,6 +150,7 @@ pub(crate) unsafe extern "system" fn device_wait_idle(handle: vk::Device) -> vk:
     let started = start();
     // SAFETY: the application's argument, unchanged.
     let answer = unsafe { next(handle) };
-    wall::beside(|| device.recorder.wait(At::DeviceIdle, started, 0, false));
+    device.known.heard(answer);
+    wall::beside(|| device.recorder.wait(At::DeviceIdle, started, 0, Wait::New));
     answer
 }

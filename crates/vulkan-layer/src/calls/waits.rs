@@ -1,15 +1,34 @@
 //! Fences and timeline values: waits are timed, and counted where they ask for what is known.
+//!
+//! With the waits fix on, such a wait is answered without the driver (see `repeat`).
 
 #![expect(unsafe_code, reason = "calls the next layer's functions")]
 
 use ash::vk;
 use ash::vk::Handle;
+use towpath_settings::{Fix, Mode};
 
 use super::NO_DEVICE;
 use crate::abi;
-use crate::device;
-use crate::record::{At, start};
+use crate::device::{self, Device};
+use crate::process;
+use crate::record::{At, Started, Wait, start};
 use crate::wall;
+
+/// Whether a wait that is known to be over is to be answered here.
+fn skips(is_known: bool) -> bool {
+    is_known && process::get().fixes().mode(Fix::Waits) != Mode::Off
+}
+
+fn how(is_known: bool) -> Wait {
+    if is_known { Wait::Repeated } else { Wait::New }
+}
+
+/// The answer to a wait that is known to be over.
+fn skipped(device: &Device, at: At, started: Started, objects: u32) -> vk::Result {
+    wall::beside(|| device.recorder.wait(at, started, objects, Wait::Skipped));
+    vk::Result::SUCCESS
+}
 
 /// `vkCreateFence`.
 pub(crate) unsafe extern "system" fn create_fence(
@@ -71,10 +90,16 @@ pub(crate) unsafe extern "system" fn fence_status(
     };
     let started = start();
     let repeat = device.known.has_reached(fence.as_raw(), 1);
+    if skips(repeat) {
+        return skipped(device, At::FenceStatus, started, 1);
+    }
     // SAFETY: the application's arguments, unchanged.
     let answer = unsafe { next(handle, fence) };
     wall::beside(|| {
-        device.recorder.wait(At::FenceStatus, started, 1, repeat);
+        device.known.heard(answer);
+        device
+            .recorder
+            .wait(At::FenceStatus, started, 1, how(repeat));
         if answer == vk::Result::SUCCESS {
             device.known.reached(fence.as_raw(), 1);
         }
@@ -104,10 +129,17 @@ pub(crate) unsafe extern "system" fn wait_fences(
     } else {
         states.any(|known| known)
     };
+    // An empty list is the application's error, which the driver is to see.
+    if skips(repeat && !list.is_empty()) {
+        return skipped(device, At::WaitFences, started, count);
+    }
     // SAFETY: the application's arguments, unchanged.
     let answer = unsafe { next(handle, count, fences, all, timeout) };
     wall::beside(|| {
-        device.recorder.wait(At::WaitFences, started, count, repeat);
+        device.known.heard(answer);
+        device
+            .recorder
+            .wait(At::WaitFences, started, count, how(repeat));
         // After a wait for any of several nobody knows which.
         if answer == vk::Result::SUCCESS && (is_all || count == 1) {
             for fence in list {
@@ -221,7 +253,10 @@ pub(crate) unsafe extern "system" fn counter_value(
     // SAFETY: the application's arguments, unchanged.
     let answer = unsafe { next(handle, semaphore, out) };
     wall::beside(|| {
-        device.recorder.wait(At::CounterValue, started, 1, false);
+        device.known.heard(answer);
+        device
+            .recorder
+            .wait(At::CounterValue, started, 1, Wait::New);
         if let (vk::Result::SUCCESS, Some(value)) = (answer, abi::get(out)) {
             device.known.reached(semaphore.as_raw(), *value);
         }
@@ -259,13 +294,17 @@ pub(crate) unsafe extern "system" fn wait_semaphores(
     } else {
         pairs().all(known)
     };
+    let count = u32::try_from(list.len()).unwrap_or(u32::MAX);
+    if skips(repeat && !list.is_empty()) {
+        return skipped(device, At::WaitSemaphores, started, count);
+    }
     // SAFETY: the application's arguments, unchanged.
     let answer = unsafe { next(handle, info, timeout) };
     wall::beside(|| {
-        let count = u32::try_from(list.len()).unwrap_or(u32::MAX);
+        device.known.heard(answer);
         device
             .recorder
-            .wait(At::WaitSemaphores, started, count, repeat);
+            .wait(At::WaitSemaphores, started, count, how(repeat));
         if answer == vk::Result::SUCCESS && (!is_any || list.len() == 1) {
             pairs().for_each(|(one, value)| device.known.reached(one, value));
         }

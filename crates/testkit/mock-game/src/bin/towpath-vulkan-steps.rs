@@ -3,7 +3,7 @@
 //! ```text
 //! towpath-vulkan-steps [WISH...] STEP...
 //!
-//! wishes:  wide-features cache-control version-1.0 ray-tracing swapchain device=N
+//! wishes:  wide-features cache-control version-1.0 ray-tracing swapchain external device=N
 //! steps:   compute=N@SEED   N compute pipelines, shaders SEED..SEED+N, one call each
 //!          batch=N@SEED     the same in one call
 //!          fail-on=N@SEED   the same one by one with FAIL_ON_PIPELINE_COMPILE_REQUIRED
@@ -17,6 +17,9 @@
 //!          repeat=N         one submission, waited for N times
 //!          frames=N         N presents
 //!          timeline=N       one timeline value per submission, waited for twice each
+//!          sync-fd          states of a fence around an export and an import of SYNC_FD (wish external)
+//!          wait-any=N       of N fences the last is signaled; waits for any with timeout 0, twice
+//!          reuse=N          fences destroyed and made anew, asked for their state
 //!          map-readback     a transfer target in uncached memory, mapped
 //!          wrong-handle     a fence passed where a semaphore belongs (mock driver only)
 //!          sleep=MS  fork  kill  leave
@@ -48,6 +51,7 @@ fn main() -> Result<ExitCode> {
             ("cache-control", _) => wishes.cache_control = true,
             ("version-1.0", _) => wishes.version_1_0 = true,
             ("ray-tracing", _) => wishes.ray_tracing = true,
+            ("external", _) => wishes.external = true,
             ("swapchain", _) => wishes.swapchain = true,
             ("device", number) => wishes.number = number.parse()?,
             step => steps.push(step),
@@ -135,6 +139,9 @@ impl Run {
             "repeat" => self.repeat(value.parse()?),
             "frames" => self.frames(value.parse()?),
             "timeline" => self.timeline(value.parse()?),
+            "sync-fd" => self.sync_fd(),
+            "wait-any" => self.wait_any(value.parse()?),
+            "reuse" => self.reuse(value.parse()?),
             "map-readback" => self.map_readback(),
             "wrong-handle" => self.wrong_handle(),
             "sleep" => {
@@ -353,6 +360,71 @@ impl Run {
             .iter()
             .for_each(|one| unsafe { self.gpu.device.destroy_semaphore(*one, None) });
         Ok(String::new())
+    }
+
+    /// The rows that a remembered signal must not get wrong, each as the driver's answer.
+    fn sync_fd(&mut self) -> Result<String> {
+        let external =
+            ash::khr::external_fence_fd::Device::new(&self.gpu.instance, &self.gpu.device);
+        let kind = vk::ExternalFenceHandleTypeFlags::SYNC_FD;
+        let fence = self.gpu.fence(false)?;
+        let mut states = Vec::new();
+        let mut note = |gpu: &Gpu| {
+            let state = unsafe { gpu.device.get_fence_status(fence) };
+            states.push(state.map_or(-1, i32::from));
+        };
+        self.gpu.submit(fence)?;
+        self.gpu.wait(fence)?;
+        note(&self.gpu);
+        let info = vk::FenceGetFdInfoKHR::default()
+            .fence(fence)
+            .handle_type(kind);
+        let fd = unsafe { external.get_fence_fd(&info) }?;
+        note(&self.gpu);
+        let info = vk::ImportFenceFdInfoKHR::default()
+            .fence(fence)
+            .flags(vk::FenceImportFlags::TEMPORARY)
+            .handle_type(kind)
+            .fd(fd);
+        unsafe { external.import_fence_fd(&info) }?;
+        note(&self.gpu);
+        self.gpu.reset(fence)?;
+        note(&self.gpu);
+        // A signal below a temporary payload comes back with the reset.
+        self.gpu.submit(fence)?;
+        self.gpu.wait(fence)?;
+        unsafe { external.import_fence_fd(&info) }?;
+        note(&self.gpu);
+        self.gpu.reset(fence)?;
+        note(&self.gpu);
+        self.gpu.drop_fence(fence);
+        Ok(format!("states={states:?}"))
+    }
+
+    fn wait_any(&mut self, count: u32) -> Result<String> {
+        let fences: Result<Vec<_>, _> = (1..=count).map(|n| self.gpu.fence(n == count)).collect();
+        let fences = fences?;
+        let mut answers = Vec::new();
+        for all in [false, false, true, true] {
+            answers.push(unsafe { self.gpu.device.wait_for_fences(&fences, all, 0) });
+        }
+        for fence in fences {
+            self.gpu.drop_fence(fence);
+        }
+        Ok(format!("{answers:?}"))
+    }
+
+    fn reuse(&mut self, count: u32) -> Result<String> {
+        let (mut signaled, mut lost) = (0, 0);
+        for number in 0..count {
+            let fence = self.gpu.fence(number % 2 == 0)?;
+            match unsafe { self.gpu.device.get_fence_status(fence) } {
+                Ok(state) => signaled += u32::from(state),
+                Err(_) => lost += 1,
+            }
+            self.gpu.drop_fence(fence);
+        }
+        Ok(format!("signaled={signaled} lost={lost}"))
     }
 
     fn map_readback(&mut self) -> Result<String> {
