@@ -8,7 +8,7 @@
 //! - [`vma`] says what kind of mapping a range lies in; [`margin`] how much memory may still be used;
 //!   [`cpus`] how many processors.
 //! - [`stream`] copies past the caches, [`host`] warms the machine's memory before a measurement,
-//!   [`map`] owns a private mapping.
+//!   [`map`] owns a private mapping, [`keep`] keeps some of them warm between uses.
 //! - [`memfd`] makes memory files, [`view`] maps pieces of them one after the other, [`volatile`] reaches
 //!   bytes that somebody else writes too.
 //!
@@ -27,6 +27,7 @@ pub mod error;
 pub mod faults;
 pub mod fork;
 pub mod host;
+pub mod keep;
 pub mod map;
 pub mod margin;
 pub mod memfd;

@@ -56,6 +56,13 @@ impl Mapping {
         }
     }
 
+    /// Locks its pages in memory, so that they are not paged out; false where the limit does not allow
+    /// it. Unlocked when dropped.
+    pub fn lock(&mut self) -> bool {
+        // SAFETY: the range is this value's own mapping; locking changes no content.
+        unsafe { rustix::mm::mlock(self.start.as_ptr().cast(), self.len) }.is_ok()
+    }
+
     /// First byte, for calls that write through a pointer.
     #[must_use]
     pub const fn as_mut_ptr(&mut self) -> *mut u8 {

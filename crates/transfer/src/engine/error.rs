@@ -47,4 +47,22 @@ pub enum Error {
         /// What the buffer holds.
         capacity: usize,
     },
+    /// Rows that do not fit the host memory given for them.
+    #[error("{rows} rows of {row_bytes} bytes, {pitch_bytes} apart, do not fit {len} bytes")]
+    Rows {
+        /// How many rows.
+        rows: usize,
+        /// Bytes of a row.
+        row_bytes: usize,
+        /// Bytes from row to row.
+        pitch_bytes: usize,
+        /// Bytes of host memory.
+        len: usize,
+    },
+    /// The system gave no memory.
+    #[error("no host memory for {bytes} bytes")]
+    NoHostMemory {
+        /// Bytes asked for.
+        bytes: usize,
+    },
 }

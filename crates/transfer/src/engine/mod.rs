@@ -17,6 +17,7 @@
 mod backend;
 mod chunks;
 mod error;
+mod host;
 pub mod null;
 mod pool;
 mod prim;
@@ -27,6 +28,7 @@ mod side;
 pub use backend::{Backend, Pinned};
 pub use chunks::Chunks;
 pub use error::{Error, Result};
+pub use host::{Bytes, HostBuffer, HostKind, Rows};
 pub use pool::Pool;
 pub use ring::Shape;
 pub use shuttle::{Engine, Moved};

@@ -49,6 +49,10 @@ impl<B: Backend> Engine<B> {
         &self.backend
     }
 
+    pub(super) const fn pool(&self) -> &Pool<B::Slot> {
+        &self.pool
+    }
+
     /// The shape.
     #[must_use]
     pub const fn shape(&self) -> Shape {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 mod arm;
+mod calibrate;
 mod calls;
 mod cell;
 mod memory;
@@ -26,6 +27,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
+    /// Measures each OpenCL device once and stores which fix pays at which size.
+    Calibrate(calibrate::Args),
     /// Device to host: driver, prefault, staging, and the pinned ceiling.
     Readback(transfer::Args),
     /// Host to device: driver, staging, and the pinned ceiling; or textures from scattered memory.
@@ -52,6 +55,7 @@ struct UploadArgs {
 /// No such device, the driver refused something that every arm needs, or wrong bytes.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
+        What::Calibrate(args) => calibrate::run(args),
         What::Readback(args) => readback::run(args),
         What::Upload(args) if args.textures.is_asked() => {
             textures::run(&args.textures, &args.transfer.common())
