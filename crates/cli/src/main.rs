@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 mod commands;
+mod outputs;
 mod session;
 
 fn main() -> ExitCode {

@@ -17,8 +17,17 @@ pub fn merge(files: Vec<ResultFile>) -> Result<Option<ResultFile>, Error> {
     };
     let mut blocks = 1 + last_block(&whole);
     let mut joined = false;
+    let mut seen = vec![whole.runs.clone()];
     for (index, file) in files.enumerate() {
         check(&whole, &file, index + 2)?;
+        if seen.contains(&file.runs) {
+            let difference = "it is the same measurement as another".to_owned();
+            return Err(Error::Merge {
+                block: index + 2,
+                difference,
+            });
+        }
+        seen.push(file.runs.clone());
         joined = true;
         let number = index + 2;
         whole.notes.extend(differences(&whole, &file, number));
@@ -120,6 +129,7 @@ mod tests {
     #[test]
     fn blocks_are_joined_with_their_pairs_apart() {
         let (first, mut second) = (example(), example());
+        second.runs[0].read("wall", 2.001);
         second.machine.kernel = Some("6.99".to_owned());
         second.machine.boot_id = Some("other".to_owned());
         let mut whole = merge(vec![first, second]).unwrap().unwrap();
@@ -152,6 +162,12 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "block 2 cannot be joined to the first: the commands differ"
+        );
+        let error = merge(vec![example(), example()]).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .ends_with("it is the same measurement as another")
         );
         assert_eq!(merge(Vec::new()).unwrap(), None);
         assert_eq!(merge(vec![example()]).unwrap().unwrap(), example());

@@ -46,29 +46,33 @@ pub fn outlook(judgement: &Judgement) -> Option<String> {
     if judgement.remarks.contains(&Remark::TooFewRuns) {
         return Some("two runs per arm are the least that can be judged".to_owned());
     }
-    // The size that matters to the asker, else the size that was seen, else 1 %.
-    let seen = judgement.change().map_or(0.0, f64::abs);
+    // The size that matters to the asker; if that is out of reach, or none was named, the size that was seen.
+    let seen = judgement.change().map_or(0.01, f64::abs).clamp(0.001, 0.5);
     let margin = judgement.question.margin;
-    let effect = if margin > 0.0 {
-        margin
-    } else {
-        seen.clamp(0.01, 0.5)
+    let is_welch = judgement.method == towpath_measure::judge::Method::Welch;
+    let what = if is_welch { "runs per arm" } else { "pairs" };
+    let size = |effect: f64| percent(effect).trim_start_matches('+').to_owned();
+    let about = |effect: f64| {
+        let text = match judgement.more_pairs_for(effect)? {
+            // These would do on average, but chance went against them.
+            0 => format!("as many {what} again should settle {}", size(effect)),
+            more => format!("about {more} more {what} would settle {}", size(effect)),
+        };
+        Some(text)
     };
-    let what = if judgement.method == towpath_measure::judge::Method::Welch {
-        "runs per arm"
-    } else {
-        "pairs"
-    };
-    let size = percent(effect).trim_start_matches('+').to_owned();
-    match judgement.more_pairs_for(effect) {
-        // These would do on average, but chance went against them.
-        Some(0) => Some(format!("as many {what} again should settle {size}")),
-        Some(more) => Some(format!("about {more} more {what} would settle {size}")),
-        None if judgement.spread.is_some_and(|spread| spread > 0.0) => Some(format!(
-            "no realistic number of {what} would settle {size} at this noise"
-        )),
-        None => None,
+    if margin <= 0.0 {
+        return about(seen);
     }
+    let hopeless = || {
+        judgement.spread.filter(|&spread| spread > 0.0)?;
+        let hopeless = format!(
+            "no realistic number of {what} would settle {}",
+            size(margin)
+        );
+        let instead = Some(seen).filter(|&seen| seen > margin).and_then(about);
+        Some(instead.map_or(hopeless.clone(), |instead| format!("{hopeless}; {instead}")))
+    };
+    about(margin).or_else(hopeless)
 }
 
 /// The smallest effect that these runs would have found.

@@ -8,8 +8,10 @@ mod ab;
 mod about;
 mod bench;
 mod cache;
+mod compare;
 mod doctor;
 mod fix;
+mod report;
 mod run;
 
 /// Finds, fixes and proves the host-side cost of GPU work.
@@ -26,8 +28,10 @@ enum Command {
     About(about::Args),
     Bench(bench::Args),
     Cache(cache::Args),
+    Compare(compare::Args),
     Doctor(doctor::Args),
     Fix(fix::Args),
+    Report(report::Args),
     Run(run::Args),
 }
 
@@ -38,8 +42,10 @@ pub(crate) fn main() -> ExitCode {
         Command::About(args) => about::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Cache(args) => cache::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Fix(args) => fix::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Run(args) => run::run(&args),
     };
     outcome.unwrap_or_else(|error| {

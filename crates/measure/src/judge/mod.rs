@@ -277,6 +277,14 @@ impl Judgement {
         }
     }
 
+    /// Sets the smallest effect that would have been found; `planned` is a ratio minus one.
+    fn set_detectable(&mut self, planned: Option<f64>) {
+        self.detectable = match self.scale {
+            Scale::Ratio => planned,
+            Scale::Difference => planned.map(f64::ln_1p),
+        };
+    }
+
     /// Takes the scale that the data allow.
     fn choose_scale(&mut self, a: &[f64], b: &[f64]) {
         if self.scale == Scale::Ratio && a.iter().chain(b).any(|&value| value <= 0.0) {
@@ -383,6 +391,12 @@ impl Judgement {
     pub fn more_pairs_for(&self, effect: f64) -> Option<usize> {
         let spread = self.spread.filter(|&spread| spread > 0.0 && effect > 0.0)?;
         let level = self.question.level;
+        // Plans are made in logs; a difference is taken as it is.
+        let effect = if self.scale == Scale::Difference {
+            effect.exp_m1()
+        } else {
+            effect
+        };
         let (have, need) = match self.method {
             Method::Welch => (
                 self.runs_a.min(self.runs_b),

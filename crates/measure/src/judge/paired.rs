@@ -38,9 +38,10 @@ pub fn paired(a: &[f64], b: &[f64], question: &Question) -> Result<Judgement> {
     }
     let deviation = deviation(&differences);
     judged.spread = relative_spread(&judged, deviation);
-    judged.detectable = judged
+    let detectable = judged
         .spread
         .and_then(|spread| plan::detectable(a.len(), spread, question.level));
+    judged.set_detectable(detectable);
     if differences.iter().all(|&difference| difference == 0.0) {
         same(&mut judged);
     } else if differences.len() <= EXACT_PAIRS_MAX {

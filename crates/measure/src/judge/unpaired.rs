@@ -37,9 +37,10 @@ pub fn unpaired(a: &[f64], b: &[f64], question: &Question) -> Result<Judgement> 
     }
     let welch = ttest::welch(&a, &b)?;
     judged.spread = relative_spread(&judged, ttest::pooled_deviation(&a, &b));
-    judged.detectable = judged
+    let detectable = judged
         .spread
         .and_then(|spread| plan::detectable_unpaired(a.len(), b.len(), spread, question.level));
+    judged.set_detectable(detectable);
     if welch.error > 0.0 {
         by_t_of(&mut judged, center, welch.error, welch.df, Method::Welch);
     } else {
