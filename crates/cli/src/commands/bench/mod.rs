@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 mod arm;
+mod cache;
 mod calibrate;
 mod calls;
 mod cell;
@@ -33,6 +34,8 @@ enum What {
     Readback(transfer::Args),
     /// Host to device: driver, staging, and the pinned ceiling; or textures from scattered memory.
     Upload(UploadArgs),
+    /// Pipeline caches: what saving costs a disk and its other readers.
+    Cache(cache::Args),
 }
 
 /// Options of `bench upload`.
@@ -57,9 +60,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
         What::Calibrate(args) => calibrate::run(args),
         What::Readback(args) => readback::run(args),
+<<<<<<< HEAD
         What::Upload(args) if args.textures.is_asked() => {
             textures::run(&args.textures, &args.transfer.common())
         }
         What::Upload(args) => upload::run(&args.transfer),
+=======
+        What::Upload(args) => upload::run(args),
+        What::Cache(args) => cache::run(args),
+>>>>>>> 6880af4 (Add towpath bench cache: a store of 1.1 GB, and ways of saving side by side)
     }
 }
