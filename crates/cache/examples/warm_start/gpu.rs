@@ -3,6 +3,8 @@
 
 use ash::vk;
 
+type Negotiate = unsafe extern "system" fn(*mut u32) -> vk::Result;
+
 /// A device that can make compute pipelines.
 pub(crate) struct Gpu {
     _entry: ash::Entry,
@@ -17,8 +19,7 @@ pub(crate) struct Gpu {
 impl Gpu {
     /// Loads libvulkan and makes a device on the physical device of this number.
     pub(crate) fn new(number: usize) -> Result<Self, Box<dyn std::error::Error>> {
-        // SAFETY: the system's Vulkan loader, whose initialisers this program trusts.
-        let entry = unsafe { ash::Entry::load() }?;
+        let entry = entry()?;
         let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_3);
         let info = vk::InstanceCreateInfo::default().application_info(&application);
         // SAFETY: the create info is valid and lives through the call.
@@ -104,6 +105,35 @@ impl Gpu {
             Err((_null, code)) => code,
         }
     }
+}
+
+/// The Vulkan loader; on machines without one, such as bare compute nodes, NVIDIA's driver by itself.
+fn entry() -> Result<ash::Entry, Box<dyn std::error::Error>> {
+    // SAFETY: the system's Vulkan loader, whose initialisers this program trusts.
+    if let Ok(entry) = unsafe { ash::Entry::load() } {
+        return Ok(entry);
+    }
+    // SAFETY: NVIDIA's Vulkan driver, as above.
+    let library = unsafe { libloading::Library::new("libGLX_nvidia.so.0") }?;
+    // SAFETY: the loader-driver interface gives this symbol this type.
+    let negotiate =
+        unsafe { library.get::<Negotiate>(b"vk_icdNegotiateLoaderICDInterfaceVersion") }?;
+    let mut version = 5;
+    // SAFETY: the pointer is to a number on this stack.
+    let code = unsafe { negotiate(&raw mut version) };
+    if code != vk::Result::SUCCESS {
+        return Err(format!("the driver's interface negotiation answers {code:?}").into());
+    }
+    // SAFETY: as above.
+    let symbol =
+        unsafe { library.get::<vk::PFN_vkGetInstanceProcAddr>(b"vk_icdGetInstanceProcAddr") }?;
+    let functions = ash::StaticFn {
+        get_instance_proc_addr: *symbol,
+    };
+    // The driver stays loaded until the process ends.
+    let _loaded_for_good = Box::leak(Box::new(library));
+    // SAFETY: the function is the driver's and stays loaded.
+    Ok(unsafe { ash::Entry::from_static_fn(functions) })
 }
 
 impl Drop for Gpu {

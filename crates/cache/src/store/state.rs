@@ -80,6 +80,7 @@ impl State {
             .iter()
             .map(|(id, segment)| (segment.name.clone(), *id))
             .collect();
+        let mut fresh = Vec::new();
         for name in &names {
             let Some(nonce) = nonce_of(name) else {
                 continue;
@@ -90,12 +91,16 @@ impl State {
                 }
             } else if let Ok(data) = disk.read(name) {
                 // A file that went away meanwhile was compacted into one that is listed or will be.
-                match Segment::open(name, nonce, data, identity) {
-                    Ok((segment, records)) => {
-                        self.add(segment, records);
-                    }
-                    Err(why) => self.skipped.push((name.clone(), why)),
+                fresh.push((name, nonce, data));
+            }
+        }
+        // Parsed after all are mapped: the disk fetches their ends side by side.
+        for (name, nonce, data) in fresh {
+            match Segment::open(name, nonce, data, identity) {
+                Ok((segment, records)) => {
+                    self.add(segment, records);
                 }
+                Err(why) => self.skipped.push((name.clone(), why)),
             }
         }
         let segments = &self.segments;

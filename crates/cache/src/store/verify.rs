@@ -137,9 +137,11 @@ impl Store {
         Ok(out)
     }
 
-    /// Counts what the index knows; reads no payload.
+    /// Counts what the index knows; reads no payload. Looks at the folder again first.
     pub fn stats(&self) -> Stats {
-        let state = self.lock();
+        let mut state = self.lock();
+        // A folder that cannot be listed now leaves the counts of a moment ago.
+        let _older = state.refresh(&*self.disk, self.options.identity);
         let mut stats = Stats {
             segments: len64(state.segments.len()),
             segments_skipped: len64(state.skipped.len()),
@@ -147,7 +149,8 @@ impl Store {
             ..Stats::default()
         };
         for segment in state.segments.values() {
-            stats.bytes += len64(segment.data.len());
+            let own = state.own.as_ref().filter(|own| own.name == segment.name);
+            stats.bytes += own.map_or(len64(segment.data.len()), |own| own.len);
             stats.bytes_skipped += segment.damaged_bytes;
             stats.segments_sealed += u64::from(segment.is_sealed);
         }
