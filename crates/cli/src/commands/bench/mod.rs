@@ -60,14 +60,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
         What::Calibrate(args) => calibrate::run(args),
         What::Readback(args) => readback::run(args),
-<<<<<<< HEAD
         What::Upload(args) if args.textures.is_asked() => {
             textures::run(&args.textures, &args.transfer.common())
         }
         What::Upload(args) => upload::run(&args.transfer),
-=======
-        What::Upload(args) => upload::run(args),
         What::Cache(args) => cache::run(args),
->>>>>>> 6880af4 (Add towpath bench cache: a store of 1.1 GB, and ways of saving side by side)
     }
 }
