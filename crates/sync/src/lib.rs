@@ -2,7 +2,10 @@
 //!
 //! # What this crate does
 //!
-//! - One interface, [`Provider`], over objects of this process ([`local`]).
+//! - One interface, [`Provider`], over objects of this process ([`local`]), objects shared between
+//!   processes ([`shared`]) and the kernel's ([`drm`]); waits over all of them and a doorbell for event
+//!   loops ([`mixed`]).
+//! - The kernel's requests and codes where there is no render node ([`kernel`]).
 //! - Waits on any or on all of many objects, for points that have a fence and for points that do
 //!   not yet, with absolute deadlines in nanoseconds.
 //!
@@ -21,10 +24,12 @@
     expect(dead_code, reason = "models use the in-process engine only")
 )]
 
+pub mod drm;
 mod error;
 mod inline;
 pub mod kernel;
 pub mod local;
+pub mod mixed;
 mod payload;
 mod prim;
 mod provider;

@@ -9,6 +9,7 @@
     clippy::pedantic,
     clippy::indexing_slicing,
     clippy::unwrap_used,
+    clippy::clone_on_ref_ptr,
     reason = "files of the library, of which a model uses a part"
 )]
 

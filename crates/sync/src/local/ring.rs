@@ -3,8 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::task::Waker;
 
-use crate::prim::Lock;
 use crate::prim::atomic::{AtomicBool, Ordering};
+use crate::prim::{Arc, Lock};
 
 /// A one-shot notice.
 #[derive(Debug)]
@@ -21,6 +21,23 @@ enum Target {
     Socket(OwnedFd),
     /// A future's task.
     Task(Lock<Option<Waker>>),
+    /// A doorbell: the token is put down, then its eventfd rung.
+    Bell(Arc<Bell>, u64),
+}
+
+/// A doorbell's eventfd and the tokens of what rang it.
+#[derive(Debug)]
+pub(crate) struct Bell {
+    pub(crate) fd: OwnedFd,
+    pub(crate) rung: Lock<Vec<u64>>,
+}
+
+impl Bell {
+    pub(crate) fn ring(&self, token: u64) {
+        self.rung.lock().push(token);
+        // A full counter is readable already.
+        let _written = rustix::io::write(&self.fd, &1_u64.to_eventfd_bytes());
+    }
 }
 
 impl Ring {
@@ -35,6 +52,13 @@ impl Ring {
         Self {
             is_live: AtomicBool::new(true),
             target,
+        }
+    }
+
+    pub(crate) fn bell(bell: &Arc<Bell>, token: u64) -> Self {
+        Self {
+            is_live: AtomicBool::new(true),
+            target: Target::Bell(Arc::clone(bell), token),
         }
     }
 
@@ -61,6 +85,7 @@ impl Ring {
                 // The other end may be closed: no SIGPIPE for that.
                 let _sent = rustix::net::send(fd, &one, rustix::net::SendFlags::NOSIGNAL);
             }
+            Target::Bell(bell, token) => bell.ring(*token),
             Target::Task(waker) => {
                 let waker = waker.lock().take();
                 if let Some(waker) = waker {

@@ -220,6 +220,11 @@ impl Round {
         {
             let object = Object(object.upgrade()?);
             match self.look_at_point(&object, *point, *available) {
+                // Rung as well, so that whoever sleeps on it finds out.
+                Standing::Absent if reap && object.is_forsaken().unwrap_or(true) => {
+                    self.ready.push((watch, -libc::EOWNERDEAD));
+                    return None;
+                }
                 Standing::Absent => return Some(watch),
                 Standing::Pending(id) => {
                     watch.watched = Watched::Fence {

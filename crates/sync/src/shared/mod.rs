@@ -147,6 +147,13 @@ impl Object {
         Err(Error::Full { what: "signaller" })
     }
 
+    /// Whether a point has no fence and nobody is left who would bring one.
+    pub(crate) fn is_lost(&self, point: u64) -> Result<bool> {
+        let (arena, slot) = self.slot()?;
+        let standing = arena.look(slot, |payload| payload.standing(point))?;
+        Ok(matches!(standing, Standing::Absent) && self.is_forsaken()?)
+    }
+
     /// Whether some process promised to signal and all that did are gone.
     pub(crate) fn is_forsaken(&self) -> Result<bool> {
         let (arena, slot) = self.slot()?;
@@ -407,7 +414,19 @@ impl Provider for Shared {
     }
 
     fn watch(&self, object: &Object, point: u64, available: bool, fd: OwnedFd) -> Result<()> {
-        let ring = Arc::new(Ring::descriptor(fd));
+        self.ring_when_ready(object, point, available, Arc::new(Ring::descriptor(fd)))
+    }
+}
+
+impl Shared {
+    /// Rings when a point is ready; at once if it is.
+    pub(crate) fn ring_when_ready(
+        &self,
+        object: &Object,
+        point: u64,
+        available: bool,
+        ring: Arc<Ring>,
+    ) -> Result<()> {
         if object.is_known_reached(point)? {
             ring.ring();
             return Ok(());
@@ -430,9 +449,6 @@ impl Provider for Shared {
         };
         self.inner.bridge.watch(watched, Then::Ring(ring))
     }
-}
-
-impl Shared {
     /// The mapped arena behind a descriptor, mapped now if it is the first of its objects here.
     fn arena_of(&self, fd: BorrowedFd<'_>) -> Result<Option<Arc<Arena>>> {
         let Some(opened) = Arena::open(fd, Arc::clone(&self.inner.peers))? else {
