@@ -41,11 +41,23 @@ fn loom() -> Result<()> {
         ("RUSTFLAGS", "--cfg loom"),
         ("CARGO_TARGET_DIR", "target/loom"),
     ];
-    run_with(
-        &cargo(),
-        &["test", "--release", "-p", "towpath-sync", "--lib"],
-        &environment,
-    )
+    for arguments in [
+        &["-p", "towpath-sync", "--lib"][..],
+        &[
+            "-p",
+            "towpath-transfer",
+            "--lib",
+            "--no-default-features",
+            "engine::ring::model",
+        ],
+    ] {
+        run_with(
+            &cargo(),
+            &[&["test", "--release"], arguments].concat(),
+            &environment,
+        )?;
+    }
+    Ok(())
 }
 
 fn false_alarms() -> Result<()> {

@@ -216,3 +216,29 @@ fn a_device_on_which_prefault_does_not_pay_is_forwarded_unless_forced() {
     assert_eq!(run(Fixes::auto()).outcome, Outcome::NoGain);
     assert_eq!(run(Fixes::forced()).outcome, Outcome::Prefaulted);
 }
+
+#[test]
+fn memory_that_gets_huge_pages_by_itself_is_left_to_the_driver_where_that_is_as_fast() {
+    if !can_run(&[Need::PagemapScan]) || towpath_memory::prefault::huge_block() == 0 {
+        return;
+    }
+    let mut rules = Rules::default();
+    rules.skip_huge = true;
+    let context = Context {
+        fixes: Fixes::auto(),
+        rules: &rules,
+    };
+    let huge = Mapping::anonymous(2 * LEN).unwrap();
+    let advice = towpath_sys::madvise::Advice::HugePage;
+    towpath_sys::madvise::advise(huge.range().address, huge.range().len, advice).unwrap();
+    let done = prepare(&buffer(huge.range()), &context).run();
+    // Where no huge page could be had, small ones were brought in.
+    assert!([Outcome::NoGain, Outcome::Prefaulted].contains(&done.outcome));
+    assert!(done.outcome == Outcome::NoGain || cold(huge.range()) == 0);
+    let plain = Mapping::anonymous(2 * LEN).unwrap();
+    let no_huge = towpath_sys::madvise::Advice::NoHugePage;
+    towpath_sys::madvise::advise(plain.range().address, plain.range().len, no_huge).unwrap();
+    let done = prepare(&buffer(plain.range()), &context).run();
+    assert_eq!(done.outcome, Outcome::Prefaulted);
+    assert_eq!(cold(plain.range()), 0);
+}

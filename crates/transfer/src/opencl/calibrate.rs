@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use towpath_measure::random::Random;
 use towpath_memory::{Mapping, cpus, warm_host};
 use towpath_settings::Fixes;
+use towpath_sys::madvise::{Advice, advise};
 
 use super::{Buffer, Cl, Device, HostRows, Region, SUCCESS, Staging, Transfer};
 use crate::engine::{Bring, Error, Result, Shape};
@@ -75,6 +76,7 @@ pub fn calibrate(cl: &Cl, device: &Device, options: &Options) -> Result<Calibrat
         let bench = Bench::new(cl, bytes)?;
         for (direction, warmth) in [
             (Direction::Read, Warmth::Cold),
+            (Direction::Read, Warmth::ColdHuge),
             (Direction::Read, Warmth::Warm),
             (Direction::Write, Warmth::Warm),
         ] {
@@ -118,7 +120,7 @@ impl<'a> Bench<'a> {
         random: &mut Random,
     ) -> Result<Class> {
         let mut arms = vec![Arm::Forward];
-        if class.1 == Warmth::Cold {
+        if class.1 != Warmth::Warm {
             arms.push(Arm::Prefault);
         }
         arms.extend(
@@ -175,7 +177,7 @@ impl<'a> Bench<'a> {
             }
             (Arm::Staged(_, staging), Direction::Read) => {
                 let bring = match warmth {
-                    Warmth::Cold => Bring::HugePages,
+                    Warmth::Cold | Warmth::ColdHuge => Bring::HugePages,
                     Warmth::Warm => Bring::Nothing,
                 };
                 // SAFETY: queue and buffer are live; `host` is this function's own.
@@ -194,13 +196,19 @@ impl<'a> Bench<'a> {
 
     fn host(&self, warmth: Warmth) -> Result<Mapping> {
         let none = |_refused| Error::NoPinnedMemory { bytes: self.bytes };
-        if warmth == Warmth::Cold {
+        if warmth != Warmth::Warm {
             // Where the machine gives its freed memory away, pages would cost what its host charges.
             warm_host(self.bytes * 2).map_err(none)?;
         }
         let mut host = Mapping::anonymous(self.bytes).map_err(none)?;
-        if warmth == Warmth::Warm {
-            host.as_mut_slice().fill(0x5a);
+        match warmth {
+            Warmth::Warm => host.as_mut_slice().fill(0x5a),
+            Warmth::ColdHuge => {
+                let range = host.range();
+                // Refused where there are no huge pages: then it is as cold as the other.
+                let _refused = advise(range.address, range.len, Advice::HugePage);
+            }
+            Warmth::Cold => {}
         }
         Ok(host)
     }

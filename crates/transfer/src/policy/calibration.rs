@@ -23,6 +23,8 @@ pub enum Direction {
 pub enum Warmth {
     /// Absent, at least half of them.
     Cold,
+    /// Absent, in memory that gets huge pages by itself.
+    ColdHuge,
     /// Present.
     Warm,
 }

@@ -44,6 +44,7 @@ impl Policy {
             if let Some(bytes) = calibration.smallest_that_pays(Direction::Read, Warmth::Cold) {
                 rules.floor_bytes = bytes;
             }
+            rules.skip_huge = calibration.pays(Direction::Read, Warmth::ColdHuge) == Some(false);
         }
         rules
     }

@@ -1,8 +1,9 @@
 //! Deciding about one read, and doing what was decided.
 
 use towpath_measure::{Clock, MonotonicClock, Nanos};
-use towpath_memory::residency::{Scanner, Visited};
-use towpath_memory::{Prefault, Range, fork, prefault_all};
+use towpath_memory::prefault::huge_block;
+use towpath_memory::residency::{Residency, Scanner, Visited, cold_bytes};
+use towpath_memory::{Huge, Prefault, Range, fork, page_size, prefault, prefault_all};
 use towpath_settings::{Fix, Fixes, Mode};
 
 use super::rules::forbids;
@@ -30,7 +31,11 @@ pub struct Plan {
 #[derive(Clone, Debug)]
 enum Action {
     Forward(Outcome),
-    Prefault { pieces: Vec<Range>, how: Prefault },
+    Prefault {
+        pieces: Vec<Range>,
+        how: Prefault,
+        skip_huge: bool,
+    },
 }
 
 /// What was done before the call was forwarded.
@@ -68,26 +73,54 @@ impl Plan {
     /// None for a plan that forwards. Else as [`prefault_all`].
     pub fn run(self) -> Done {
         let cold_bytes = self.cold_bytes.unwrap_or(0) as u64;
-        let (pieces, how) = match self.action {
-            Action::Forward(outcome) => {
-                return Done {
-                    cold_bytes,
-                    faults: 0,
-                    wall: Nanos::ZERO,
-                    outcome,
-                };
-            }
-            Action::Prefault { pieces, how } => (pieces, how),
+        let done = |faults, wall, outcome| Done {
+            cold_bytes,
+            faults,
+            wall,
+            outcome,
+        };
+        let (pieces, how, skip_huge) = match self.action {
+            Action::Forward(outcome) => return done(0, Nanos::ZERO, outcome),
+            Action::Prefault {
+                pieces,
+                how,
+                skip_huge,
+            } => (pieces, how, skip_huge),
         };
         let start = MonotonicClock.now();
-        let answer = prefault_all(&pieces, &how);
-        Done {
-            cold_bytes,
-            faults: answer.as_ref().map_or(0, |done| done.faults),
-            wall: MonotonicClock.now().since(start),
-            outcome: answer.map_or(Outcome::Failed, |_done| Outcome::Prefaulted),
+        if skip_huge && comes_huge(&pieces) {
+            return done(1, MonotonicClock.now().since(start), Outcome::NoGain);
         }
+        let answer = prefault_all(&pieces, &how);
+        done(
+            answer.as_ref().map_or(0, |done| done.faults),
+            MonotonicClock.now().since(start),
+            answer.map_or(Outcome::Failed, |_done| Outcome::Prefaulted),
+        )
     }
+}
+
+/// Whether pages of these pieces come huge without being asked: brings one page in and looks whether
+/// its whole block came with it.
+///
+/// Where it did not, that block cannot be huge any more: half a millisecond lost. So this is asked only
+/// where the calibration says that it matters.
+fn comes_huge(pieces: &[Range]) -> bool {
+    let block = huge_block();
+    let first = pieces
+        .iter()
+        .map(|piece| piece.whole_blocks(block))
+        .find(|blocks| !blocks.is_empty());
+    let Some(first) = first else {
+        return false;
+    };
+    let block = Range::between(first.address, first.address + block);
+    let page = Range::between(block.address, block.address + page_size());
+    let how = Prefault {
+        huge: Huge::Never,
+        ..Prefault::default()
+    };
+    prefault(page, &how).is_ok() && matches!(cold_bytes(block), Residency::Known { cold: 0, .. })
 }
 
 /// Decides about a read into `footprint`. Looks at page tables; changes nothing.
@@ -159,6 +192,7 @@ fn prepare_with(footprint: &Footprint, context: &Context<'_>, warmth: &Warmth) -
         cold_bytes,
         action: Action::Prefault {
             how: rules.prefault(cold.bytes),
+            skip_huge: rules.skip_huge && mode == Mode::Auto,
             pieces: cold.pieces,
         },
     }

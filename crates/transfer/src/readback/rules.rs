@@ -21,6 +21,9 @@ pub struct Rules {
     pub threads_max: usize,
     /// Whether huge pages may be asked for.
     pub huge: bool,
+    /// Whether memory that gets huge pages by itself is left to the driver: its faults are few, and on
+    /// some devices it is faster to take them in the copy.
+    pub skip_huge: bool,
     /// Longest time that a prefault may take.
     pub limit: Duration,
 }
@@ -34,6 +37,7 @@ impl Default for Rules {
             prefault_pays: None,
             threads_max: 0,
             huge: true,
+            skip_huge: false,
             limit: Duration::from_secs(10),
         }
     }

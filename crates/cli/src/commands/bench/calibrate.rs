@@ -90,10 +90,11 @@ fn lines(calibration: &Calibration) -> String {
             };
             let warmth = match class.warmth {
                 Warmth::Cold => "cold",
+                Warmth::ColdHuge => "cold, huge",
                 Warmth::Warm => "warm",
             };
             format!(
-                "  {direction:<5} {:>4} {warmth}  {}\n",
+                "  {direction:<5} {:>4} {warmth:<10}  {}\n",
                 mib(class.bytes),
                 class.text()
             )
