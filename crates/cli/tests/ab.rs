@@ -1,6 +1,6 @@
 //! `towpath ab` from outside: exit codes, the result file, failures, interruption, what is left behind.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
 use std::path::Path;
