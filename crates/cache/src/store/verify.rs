@@ -37,11 +37,15 @@ pub struct SegmentReport {
 
 impl SegmentReport {
     /// Whether anything but a torn tail is wrong.
+    ///
+    /// A file shorter than its first 64 bytes is torn as well: its writer died between making it and
+    /// writing them.
     #[must_use]
     pub fn is_damaged(&self) -> bool {
+        let is_begun = self.bytes >= SEGMENT_HEADER_LEN as u64;
         self.records_damaged > 0
             || self.bytes_skipped > 0
-            || !self.is_header_sound && self.not_read.is_none()
+            || is_begun && !self.is_header_sound && self.not_read.is_none()
     }
 }
 
@@ -204,4 +208,20 @@ fn check(name: &str, is_header_sound: bool, segment: Result<Segment, NotOurs>) -
     let footer = decode_footer(data, segment.salt).map_or(0, |_| len64(FOOTER_LEN));
     report.bytes_tail = report.bytes.saturating_sub(at).saturating_sub(footer);
     report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_whose_writer_died_before_its_first_bytes_is_torn_not_damaged() {
+        let torn = |bytes| SegmentReport {
+            bytes,
+            ..SegmentReport::default()
+        };
+        assert!(!torn(0).is_damaged());
+        assert!(!torn(63).is_damaged());
+        assert!(torn(64).is_damaged());
+    }
 }
