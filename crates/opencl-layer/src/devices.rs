@@ -5,33 +5,39 @@ use std::ffi::c_void;
 use std::sync::OnceLock;
 
 use opencl_sys::{
-    CL_DEVICE_NAME, CL_QUEUE_DEVICE, CL_QUEUE_PROPERTIES, CL_SUCCESS, cl_command_queue,
-    cl_device_id, cl_uint,
+    CL_DEVICE_NAME, CL_DRIVER_VERSION, CL_QUEUE_DEVICE, CL_QUEUE_PROPERTIES, CL_SUCCESS,
+    cl_command_queue, cl_device_id, cl_uint,
 };
 
+use towpath_transfer::policy::Policy;
+use towpath_transfer::readback::Rules;
+
 use crate::handles::Handles;
-use crate::{inside, next};
+use crate::{inside, next, state};
 
 /// What is kept about a device.
 #[derive(Debug)]
-struct Device {
+pub(crate) struct Device {
     id: usize,
-    name: String,
+    pub(crate) name: String,
+    /// What pays on it, from its calibration or the rule table.
+    pub(crate) policy: Policy,
+    /// The numbers by which a read is prefaulted.
+    pub(crate) rules: Rules,
 }
 
 static QUEUES: Handles<512> = Handles::new();
 /// Filled from the front; a machine has few devices and a process keeps them.
 static DEVICES: [OnceLock<Device>; 64] = [const { OnceLock::new() }; 64];
 
-/// The name of the queue's device; empty where it is not known.
+/// The queue's device; `None` where it is not known.
 ///
 /// # Cost
 ///
-/// A look into a table; for a queue not met before, two calls of the driver and an allocation.
-pub(crate) fn name(queue: cl_command_queue) -> &'static str {
-    word(queue)
-        .and_then(|word| DEVICES.get(device_index(word))?.get())
-        .map_or("", |device| device.name.as_str())
+/// A look into a table; for a queue not met before, two calls of the driver, and for a device not met
+/// before also the reading of its calibration.
+pub(crate) fn of(queue: cl_command_queue) -> Option<&'static Device> {
+    word(queue).and_then(|word| DEVICES.get(device_index(word))?.get())
 }
 
 /// Whether commands of the queue run in order, and no times are kept about them.
@@ -69,10 +75,7 @@ const DEVICE_MASK: u64 = 0xff;
 /// The place of a device in the table.
 fn enter(device: cl_device_id) -> Option<usize> {
     DEVICES.iter().position(|slot| {
-        let kept = slot.get_or_init(|| Device {
-            id: device.addr(),
-            name: ask_name(device),
-        });
+        let kept = slot.get_or_init(|| describe(device));
         kept.id == device.addr()
     })
 }
@@ -92,22 +95,29 @@ pub(crate) fn ask_queue<T: Default>(queue: cl_command_queue, name: cl_uint) -> O
     (code == CL_SUCCESS).then_some(answer)
 }
 
-fn ask_name(device: cl_device_id) -> String {
+fn describe(device: cl_device_id) -> Device {
+    let (name, driver) = (
+        text(device, CL_DEVICE_NAME),
+        text(device, CL_DRIVER_VERSION),
+    );
+    let policy = Policy::new(state::get().calibration(&name, &driver));
+    Device {
+        id: device.addr(),
+        rules: policy.rules(),
+        name,
+        policy,
+    }
+}
+
+/// A text that the driver knows of a device; empty if it does not answer.
+fn text(device: cl_device_id, name: cl_uint) -> String {
     let mut text = [0_u8; 256];
     let Some(ask) = next::table().and_then(|table| table.clGetDeviceInfo) else {
         return String::new();
     };
     let value: *mut c_void = text.as_mut_ptr().cast();
     // SAFETY: `value` has the size given.
-    let answer = unsafe {
-        ask(
-            device,
-            CL_DEVICE_NAME,
-            text.len(),
-            value,
-            std::ptr::null_mut(),
-        )
-    };
+    let answer = unsafe { ask(device, name, text.len(), value, std::ptr::null_mut()) };
     if answer != CL_SUCCESS {
         return String::new();
     }

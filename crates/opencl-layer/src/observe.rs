@@ -4,9 +4,11 @@ use opencl_sys::{CL_SUCCESS, cl_bool, cl_command_queue, cl_event, cl_int, cl_uin
 use towpath_ledger::{Call, HostPath, Outcome, SiteKey, Stack};
 use towpath_measure::{Clock, MonotonicClock, Nanos};
 use towpath_memory::faults;
-use towpath_settings::Fix;
+use towpath_settings::{Fix, Mode, TransferWay};
+use towpath_transfer::engine::Shape;
 use towpath_transfer::opencl;
-use towpath_transfer::readback::{self, Context, Footprint};
+use towpath_transfer::policy::{Direction, Mechanism, Warmth};
+use towpath_transfer::readback::{self, Context, Footprint, Rules};
 
 use crate::boundary::wall;
 use crate::ranges::Ranges;
@@ -128,22 +130,47 @@ fn read(state: &State, transfer: &Transfer, footprint: &Footprint) -> Deed {
     if DRIVER_MEMORY.overlap(footprint.envelope()) {
         return Deed::forward(None, Outcome::DriverMapping);
     }
+    let fixes = state.fixes();
+    let device = devices::of(transfer.events.queue);
+    let rules = device.map_or_else(Rules::default, |device| device.rules);
     let plan = readback::prepare(
         footprint,
         &Context {
-            fixes: state.fixes(),
-            rules: &state.rules,
+            fixes,
+            rules: &rules,
         },
     );
     let cold_bytes = plan.cold_bytes().map(|bytes| bytes as u64);
-    if state.stages(Fix::Readback, footprint.bytes())
-        && let Some(answer) = stage::read(transfer, footprint, cold_bytes)
-    {
-        return Deed {
-            cold_bytes,
-            outcome: Outcome::Staged,
-            answer: Some(answer),
-        };
+    let warmth = match cold_bytes {
+        Some(cold) if cold.saturating_mul(2) < footprint.bytes() as u64 => Warmth::Warm,
+        _ => Warmth::Cold,
+    };
+    let mode = fixes.mode(Fix::Readback);
+    match choose(
+        state,
+        device,
+        mode,
+        Direction::Read,
+        warmth,
+        footprint.bytes(),
+    ) {
+        Mechanism::Staged {
+            threads,
+            chunk_bytes,
+        } => {
+            let shape = Shape::new(threads, chunk_bytes);
+            if let Some(answer) = stage::read(transfer, footprint, cold_bytes, shape) {
+                return Deed {
+                    cold_bytes,
+                    outcome: Outcome::Staged,
+                    answer: Some(answer),
+                };
+            }
+        }
+        Mechanism::Forward if plan.is_prefault() => {
+            return Deed::forward(cold_bytes, Outcome::NoGain);
+        }
+        _ => {}
     }
     if plan.is_prefault() && transfer.events.is_blocking && !inside::is_callback() {
         // A blocking read flushes anyway; earlier, the device works while the pages come in.
@@ -154,16 +181,30 @@ fn read(state: &State, transfer: &Transfer, footprint: &Footprint) -> Deed {
 
 /// Stages a write where that is chosen and allowed.
 fn write(state: &State, transfer: &Transfer, footprint: &Footprint) -> Deed {
-    if !state.fixes().mode(Fix::Upload).is_on() {
+    let mode = state.fixes().mode(Fix::Upload);
+    if mode == Mode::Off {
         return Deed::forward(Some(0), Outcome::Off);
     }
-    if !state.stages(Fix::Upload, footprint.bytes()) {
-        return Deed::forward(Some(0), Outcome::NoGain);
+    if footprint.bytes() < STAGE_BYTES_MIN {
+        return Deed::forward(Some(0), Outcome::TooSmall);
     }
+    let device = devices::of(transfer.events.queue);
+    let direction = Direction::Write;
+    let chosen = choose(
+        state,
+        device,
+        mode,
+        direction,
+        Warmth::Warm,
+        footprint.bytes(),
+    );
+    let Some(shape) = chosen.shape() else {
+        return Deed::forward(Some(0), Outcome::NoGain);
+    };
     if DRIVER_MEMORY.overlap(footprint.envelope()) {
         return Deed::forward(Some(0), Outcome::DriverMapping);
     }
-    let answer = stage::write(transfer, footprint);
+    let answer = stage::write(transfer, footprint, shape);
     Deed {
         cold_bytes: Some(0),
         outcome: if answer.is_some() {
@@ -172,6 +213,31 @@ fn write(state: &State, transfer: &Transfer, footprint: &Footprint) -> Deed {
             Outcome::NotStageable
         },
         answer,
+    }
+}
+
+/// The mechanism: the user's word where there is one, else the device's policy.
+fn choose(
+    state: &State,
+    device: Option<&devices::Device>,
+    mode: Mode,
+    direction: Direction,
+    warmth: Warmth,
+    bytes: usize,
+) -> Mechanism {
+    let by_rules = match direction {
+        Direction::Read => Mechanism::Prefault,
+        Direction::Write => Mechanism::Forward,
+    };
+    if mode == Mode::Off || bytes < STAGE_BYTES_MIN {
+        return by_rules;
+    }
+    match state.way {
+        TransferWay::Prefault => by_rules,
+        TransferWay::Staged => Mechanism::staged(stage::shape()),
+        TransferWay::Auto => device.map_or(by_rules, |device| {
+            device.policy.choose(mode, direction, warmth, bytes)
+        }),
     }
 }
 
@@ -194,7 +260,7 @@ fn after(state: &State, transfer: &Transfer, before: &Before, answer: cl_int) {
     let site = ledger.site(&SiteKey {
         path: transfer.path,
         call: transfer.name,
-        device: devices::name(transfer.events.queue),
+        device: devices::of(transfer.events.queue).map_or("", |device| device.name.as_str()),
         stack: Stack::for_bytes(before.bytes, 0),
     });
     let outcome = if answer == CL_SUCCESS {
@@ -216,3 +282,5 @@ fn after(state: &State, transfer: &Transfer, before: &Before, answer: cl_int) {
 
 /// 256 KiB: asking the kernel twice costs under a microsecond, a copy of that size about twenty.
 const COUNT_FAULTS_MIN: u64 = 256 << 10;
+/// 1 MiB: below, no calibration measures, and staging costs more than the copy.
+const STAGE_BYTES_MIN: usize = 1 << 20;

@@ -5,17 +5,18 @@ use std::io::Write;
 use std::sync::OnceLock;
 
 use towpath_ledger::{Counter, Writer};
+use towpath_settings::calibration::{Entry, Error, Key, Snapshot, Store, default_folder};
 use towpath_settings::{Fix, Fixes, Settings, TransferWay};
-use towpath_transfer::readback::Rules;
+use towpath_transfer::policy::Calibration;
 
 /// Everything that is read once.
 #[derive(Debug)]
 pub(crate) struct State {
     ledger: Option<Writer>,
     fixes: Fixes,
-    way: TransferWay,
-    /// The numbers by which a read is prefaulted.
-    pub(crate) rules: Rules,
+    /// How bytes move where a fix is on.
+    pub(crate) way: TransferWay,
+    settings: Settings,
 }
 
 static STATE: OnceLock<State> = OnceLock::new();
@@ -42,7 +43,7 @@ impl State {
             ledger,
             fixes: settings.fix,
             way: settings.transfer,
-            rules: Rules::default(),
+            settings,
         }
     }
 
@@ -52,11 +53,25 @@ impl State {
         self.ledger.as_ref().map_or(self.fixes, Writer::fixes)
     }
 
-    /// Whether a transfer of `bytes` is to be staged, if it may be.
-    pub(crate) fn stages(&self, fix: Fix, bytes: usize) -> bool {
-        self.way == TransferWay::Staged
-            && bytes >= STAGE_BYTES_MIN
-            && self.fixes().mode(fix).is_on()
+    /// What was measured about a device, if anything was and a fix may ask.
+    pub(crate) fn calibration(&self, device: &str, driver: &str) -> Option<Calibration> {
+        let key = Key::of_this_machine(Calibration::SUBJECT, device, driver);
+        let found = self
+            .stored(&key)
+            .and_then(|entry| entry.map(|entry| entry.values::<Calibration>()).transpose());
+        found
+            .inspect_err(|error| log(&self.settings, &error.to_string()))
+            .ok()
+            .flatten()
+    }
+
+    /// From the frozen snapshot where one is named, else from the store.
+    fn stored(&self, key: &Key) -> Result<Option<Entry>, Error> {
+        if let Some(file) = &self.settings.calibration {
+            return Snapshot::read(file).map(|frozen| frozen.find(key).cloned());
+        }
+        let folder = default_folder(&self.settings)?;
+        Store::new(folder).load(key)
     }
 
     /// The ledger, if one is kept.
@@ -87,6 +102,3 @@ fn log(settings: &Settings, text: &str) {
         let _lost = writeln!(file, "towpath-opencl-layer: {text}");
     }
 }
-
-/// 1 MiB: where staging is forced, smaller calls still go the driver's way.
-const STAGE_BYTES_MIN: usize = 1 << 20;

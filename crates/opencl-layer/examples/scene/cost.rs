@@ -24,6 +24,23 @@ pub(crate) fn small_reads() {
     cl.close();
 }
 
+/// Small reads that the driver refuses at once: all that is left is the way to it and back. Prints ns per
+/// call of each batch.
+pub(crate) fn refused_reads() {
+    let cl = Cl::open();
+    let buffer = cl.buffer(4096);
+    let host = Host::new(Kind::Warm, 4096);
+    for _ in 0..12 {
+        let start = Instant::now();
+        for _ in 0..100_000 {
+            assert_ne!(cl.read_at(buffer, 8192, 64, host.at(0), null_mut()), 0);
+        }
+        println!("time refused {}", start.elapsed().as_nanos() / 100_000);
+    }
+    cl.release(buffer);
+    cl.close();
+}
+
 /// The seed's picture, 3888x2592 of four floats: cold and warm reads of image and buffer, and writes,
 /// all with events. Prints ns per call, and checks the bytes of each.
 pub(crate) fn transfers() {

@@ -56,6 +56,7 @@ const SCENES: &[(&str, Scene)] = &[
     ("staging-shortage", staging::shortage),
     ("staging-reopened", staging::reopened),
     ("small-reads", cost::small_reads),
+    ("refused-reads", cost::refused_reads),
     ("transfers", cost::transfers),
 ];
 

@@ -341,7 +341,7 @@ pub(crate) fn one_moment() {
                 cl.finish();
             }
         });
-        for round in 0..60 {
+        for round in 0..24 {
             let host = Host::new(Kind::Cold, BYTES);
             let mut event = null_mut();
             let with_event = round % 2 == 0;

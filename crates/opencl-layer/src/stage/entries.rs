@@ -62,8 +62,8 @@ const ENTRIES_MAX: usize = 4;
 /// Device memory kept between copies for each queue, in bytes.
 const SCRATCH_BYTES_MAX: usize = 256 << 20;
 
-/// The staging of a queue, made at the first call.
-pub(super) fn of(queue: cl_command_queue) -> Option<Arc<Entry>> {
+/// The staging of a queue, made at the first call and of that call's shape.
+pub(super) fn of(queue: cl_command_queue, shape: Shape) -> Option<Arc<Entry>> {
     if COUNT.load(Ordering::Relaxed) > 0 && !is_maker() {
         return None;
     }
@@ -75,7 +75,7 @@ pub(super) fn of(queue: cl_command_queue) -> Option<Arc<Entry>> {
     if entries.len() >= ENTRIES_MAX {
         return None;
     }
-    let entry = Arc::new(make(queue)?);
+    let entry = Arc::new(make(queue, shape)?);
     MAKER.store(std::process::id(), Ordering::Relaxed);
     entries.push(Arc::clone(&entry));
     COUNT.store(entries.len(), Ordering::Relaxed);
@@ -86,7 +86,7 @@ fn is_maker() -> bool {
     MAKER.load(Ordering::Relaxed) == std::process::id()
 }
 
-fn make(queue: cl_command_queue) -> Option<Entry> {
+fn make(queue: cl_command_queue, shape: Shape) -> Option<Entry> {
     let functions = functions::get()?;
     let context: usize = devices::ask_queue(queue, CL_QUEUE_CONTEXT)?;
     let device: usize = devices::ask_queue(queue, CL_QUEUE_DEVICE)?;
@@ -101,13 +101,13 @@ fn make(queue: cl_command_queue) -> Option<Entry> {
         queue: queue.addr(),
         token_buffer: OnceLock::new(),
         token_image: OnceLock::new(),
-        staging: Staging::new(cl.clone(), shape(), SCRATCH_BYTES_MAX),
+        staging: Staging::new(cl.clone(), shape, SCRATCH_BYTES_MAX),
         cl,
     })
 }
 
-/// Three quarters of the processors, twelve at most; larger chunks for many (`docs/readback.md`).
-fn shape() -> Shape {
+/// Where staging is forced: three quarters of the processors, twelve at most; larger chunks for many.
+pub(crate) fn shape() -> Shape {
     let threads = (cpus::usable() * 3 / 4).clamp(1, 12);
     let chunk = if threads > 8 { 8 << 20 } else { 4 << 20 };
     Shape::new(threads, chunk)

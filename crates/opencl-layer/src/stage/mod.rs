@@ -29,15 +29,17 @@ mod entries;
 mod functions;
 mod may;
 
+use std::sync::Arc;
+
 use opencl_sys::{CL_SUCCESS, cl_event, cl_int};
-use towpath_transfer::engine::Bring;
+use towpath_transfer::engine::{Bring, Shape};
 use towpath_transfer::opencl::{HostRows, Region, Transfer as Arguments};
 use towpath_transfer::readback::{Footprint, ImageShape};
 
 use self::entries::Entry;
 use crate::observe::{Events, Transfer};
 
-pub(crate) use self::entries::{release, release_all};
+pub(crate) use self::entries::{release, release_all, shape};
 pub(crate) use self::may::forget;
 
 /// Reads through pinned memory. `None`: nothing was done, forward the call.
@@ -45,10 +47,11 @@ pub(crate) fn read(
     transfer: &Transfer,
     footprint: &Footprint,
     cold_bytes: Option<u64>,
+    shape: Shape,
 ) -> Option<cl_int> {
     let call = transfer.call?;
     let events = &transfer.events;
-    let entry = allowed(transfer, &call, footprint)?;
+    let entry = allowed(transfer, &call, footprint, shape)?;
     let bring = if cold_bytes == Some(0) {
         Bring::Nothing
     } else {
@@ -86,10 +89,10 @@ pub(crate) fn read(
 }
 
 /// Writes through pinned memory. `None`: nothing was done, forward the call.
-pub(crate) fn write(transfer: &Transfer, footprint: &Footprint) -> Option<cl_int> {
+pub(crate) fn write(transfer: &Transfer, footprint: &Footprint, shape: Shape) -> Option<cl_int> {
     let call = transfer.call?;
     let events = &transfer.events;
-    let entry = allowed(transfer, &call, footprint)?;
+    let entry = allowed(transfer, &call, footprint, shape)?;
     let waits = wait_list(events)?;
     let token = if events.event.is_null() {
         None
@@ -115,9 +118,10 @@ fn allowed(
     transfer: &Transfer,
     call: &Arguments,
     footprint: &Footprint,
-) -> Option<std::sync::Arc<Entry>> {
+    shape: Shape,
+) -> Option<Arc<Entry>> {
     may::check(transfer, call, footprint)
-        .then(|| entries::of(transfer.events.queue))
+        .then(|| entries::of(transfer.events.queue, shape))
         .flatten()
 }
 
