@@ -192,7 +192,7 @@ mod tests {
 
     macro_rules! fields {
         ($type:ty: $($field:ident),+) => {
-            vec![$((stringify!($field), offset_of!($type, $field))),+]
+            [$((stringify!($field), offset_of!($type, $field))),+]
         };
     }
 

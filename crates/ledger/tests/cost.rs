@@ -3,6 +3,7 @@
 #![expect(
     unsafe_code,
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     clippy::exit,
     reason = "counts allocations, forks, and forbids system calls to itself"
 )]

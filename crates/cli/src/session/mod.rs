@@ -83,6 +83,7 @@ impl Session {
     }
 
     /// The run's own folder, gone at its end.
+    #[cfg(test)]
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
