@@ -74,6 +74,9 @@ pub(crate) fn start(command: &Command) -> Result<Running, Error> {
             running.pid = pid;
             running.pidfd =
                 Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+            for signal in std::mem::take(&mut running.early) {
+                running.signal(signal);
+            }
             Ok(running)
         }
         Report::Failed(errno) => {

@@ -11,6 +11,7 @@ mod cache;
 mod compare;
 mod doctor;
 mod fix;
+mod layers;
 mod report;
 mod run;
 
@@ -31,6 +32,7 @@ enum Command {
     Compare(compare::Args),
     Doctor(doctor::Args),
     Fix(fix::Args),
+    Layers(layers::Args),
     Report(report::Args),
     Run(run::Args),
 }
@@ -45,6 +47,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Fix(args) => fix::run(&args),
+        Command::Layers(args) => layers::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Run(args) => run::run(&args),
     };

@@ -133,22 +133,15 @@ pub(crate) fn is_library(part: &OsStr, file_name: &str) -> bool {
     Path::new(part).file_name() == Some(OsStr::new(file_name))
 }
 
-/// The manifest by which the Vulkan loader finds `library`.
+/// The manifest by which the Vulkan loader finds `library`: the layer's own, with the path put in.
 pub(crate) fn vulkan_manifest(library: &Path) -> serde_json::Value {
-    serde_json::json!({
-        "file_format_version": "1.2.0",
-        "layer": {
-            "name": VULKAN_LAYER,
-            "type": "GLOBAL",
-            "library_path": library.to_string_lossy(),
-            "api_version": "1.3.0",
-            "implementation_version": "1",
-            "description": "Finds and fixes host-side cost of Vulkan programs",
-            "functions": {
-                "vkNegotiateLoaderLayerInterfaceVersion": "vkNegotiateLoaderLayerInterfaceVersion"
-            }
-        }
-    })
+    const OURS: &str = include_str!("../../../vulkan-layer/towpath_vulkan_layer.json");
+    // A test holds that it can be read.
+    let mut manifest: serde_json::Value = serde_json::from_str(OURS).unwrap_or_default();
+    if let Some(path) = manifest.pointer_mut("/layer/library_path") {
+        *path = library.to_string_lossy().into();
+    }
+    manifest
 }
 
 #[cfg(test)]
@@ -175,6 +168,13 @@ mod tests {
         );
         let twice = "libtowpath_opencl_layer.so:/a.so:/y/libtowpath_opencl_layer.so";
         assert_eq!(opencl(Some(twice)), "/a.so:/x/libtowpath_opencl_layer.so");
+    }
+
+    #[test]
+    fn the_manifest_names_the_library_and_the_layer() {
+        let manifest = vulkan_manifest(Path::new("/x/lib.so"));
+        assert_eq!(manifest["layer"]["library_path"], "/x/lib.so");
+        assert_eq!(manifest["layer"]["name"], VULKAN_LAYER);
     }
 
     #[test]

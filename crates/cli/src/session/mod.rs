@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use towpath_ledger::{LedgerFile, Problem as LedgerProblem, read_folder};
@@ -84,7 +84,7 @@ impl Session {
 
     /// The run's own folder, gone at its end.
     #[cfg(test)]
-    pub(crate) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &std::path::Path {
         self.folder.path()
     }
 
@@ -210,6 +210,7 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     fn session(pairs: &[(&str, &str)]) -> (Session, tempfile::TempDir) {
         let build = tempfile::tempdir().unwrap();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use towpath_ledger::{Outcome, Site};
+use towpath_ledger::{HostPath, Outcome, Site};
 
 use super::{Observed, Rates, active_calls, cold_share, path_name, predict, stack_text};
 use crate::numbers::with_unit;
@@ -38,7 +38,7 @@ const HEAD: &str =
 #[must_use]
 pub fn site_text(site: &Site, rates: Option<&Rates>) -> String {
     let mut out = String::new();
-    let cold = cold_share(site).map_or("?".to_owned(), |share| format!("{:.0} %", share * 100.0));
+    let cold = cold_text(site);
     let _written = writeln!(
         out,
         "{:<9} {:<24} {:>7} {:>10} {:>9} {:>9} {:>6}",
@@ -57,7 +57,7 @@ pub fn site_text(site: &Site, rates: Option<&Rates>) -> String {
         line(&format!("on {}", site.device));
     }
     if !site.stack.is_empty() {
-        line(&format!("from {}", stack_text(site)));
+        line(&format!("from {}", shortened(&stack_text(site))));
     }
     line(&outcomes(site));
     if active_calls(site) > 0 && site.saved.0 != 0 {
@@ -73,6 +73,32 @@ pub fn site_text(site: &Site, rates: Option<&Rates>) -> String {
         line(&format!("  {}", prediction.rule));
     }
     out
+}
+
+/// Cold bytes are those of a destination in memory: only readbacks have them.
+fn cold_text(site: &Site) -> String {
+    match site.path {
+        Some(HostPath::Readback) | None => {
+            cold_share(site).map_or("?".to_owned(), |share| format!("{:.0} %", share * 100.0))
+        }
+        Some(_) => "-".to_owned(),
+    }
+}
+
+/// As many frames as a line takes.
+fn shortened(stack: &str) -> String {
+    const ROOM: usize = 65;
+    let mut line = String::new();
+    for (number, frame) in stack.split(" < ").enumerate() {
+        let separator = if number == 0 { "" } else { " < " };
+        if line.len() + separator.len() + frame.len() > ROOM && number > 0 {
+            line.push_str(" ...");
+            break;
+        }
+        line.push_str(separator);
+        line.push_str(frame);
+    }
+    line
 }
 
 struct Saved(i64);

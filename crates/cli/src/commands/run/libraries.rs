@@ -39,8 +39,8 @@ impl Seen {
         if let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) {
             let mut variables = environment.split(|byte| *byte == 0);
             let is_there = variables.any(|variable| variable.starts_with(b"TOWPATH_LEDGER="));
-            // An empty answer is that of a process that ends or begins.
-            self.lost_environment |= !environment.is_empty() && !is_there;
+            // No maps: a process that is ending, whose environment is gone as well.
+            self.lost_environment |= !maps.is_empty() && !is_there;
         }
     }
 }
