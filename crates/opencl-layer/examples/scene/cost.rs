@@ -54,7 +54,9 @@ pub(crate) fn transfers() {
     source.fill(&contents[1]);
     for _ in 0..8 {
         // A virtual machine that got its memory back is slow to give it again.
-        drop(Host::new(Kind::Warm, 2 * bytes));
+        let warmer = Host::new(Kind::Huge, 2 * bytes);
+        warmer.touch();
+        drop(warmer);
         for (name, content) in ["image", "buffer"].iter().zip(&contents) {
             let host = Host::new(Kind::Cold, bytes);
             for state in ["cold", "warm"] {

@@ -102,7 +102,7 @@ impl Host {
 
     fn make_ready(&self, kind: Kind) {
         match kind {
-            Kind::Warm => (0..self.bytes).step_by(PAGE).for_each(|at| self.put(at, 1)),
+            Kind::Warm => self.touch(),
             Kind::Half => (0..self.bytes)
                 .step_by(2 * PAGE)
                 .for_each(|at| self.put(at, 1)),
@@ -120,6 +120,11 @@ impl Host {
             }
             _ => {}
         }
+    }
+
+    /// Writes to each page.
+    pub(crate) fn touch(&self) {
+        (0..self.bytes).step_by(PAGE).for_each(|at| self.put(at, 1));
     }
 
     /// Gives advice about the whole.
