@@ -29,6 +29,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if wanted("false-alarms") {
         false_alarms()?;
     }
+    if wanted("stress") {
+        stress()?;
+    }
     if wanted("fuzz") {
         fuzz(args.fuzz_seconds)?;
     }
@@ -71,6 +74,22 @@ fn false_alarms() -> Result<()> {
         "false_alarms",
     ];
     run_with(&cargo(), &[&example[..], &["--", "100000"]].concat(), &[])
+}
+
+/// Processes killed at random for a minute: `crates/cache/tests/it/many.rs`.
+fn stress() -> Result<()> {
+    say("Killed processes.");
+    let seconds = [("TOWPATH_TEST_SECONDS", "60")];
+    let test = [
+        "test",
+        "--release",
+        "-p",
+        "towpath-cache",
+        "--test",
+        "it",
+        "many::",
+    ];
+    run_with(&cargo(), &test, &seconds)
 }
 
 fn fuzz(seconds: u32) -> Result<()> {

@@ -1,14 +1,17 @@
 //! One segment file, read: by its index where it has one, else by scanning from marker to marker.
 
-use crate::bytes::len64;
+use crate::bytes::{len64, slice_at};
 use crate::format::{
-    Kind, Record, SEGMENT_HEADER_LEN, Salt, SegmentHeader, VERSION, decode_footer, decode_index,
-    next_marker,
+    Kind, PAYLOAD_LEN_MAX, Record, SEGMENT_HEADER_LEN, Salt, SegmentHeader, VERSION, decode_footer,
+    decode_index, next_marker,
 };
 use crate::storage::Bytes;
 
 /// The ending of segment names; what stands before it is the nonce in hexadecimal.
 const SUFFIX: &str = ".seg";
+
+/// Longest segment that is read: 64 GiB.
+const SEGMENT_LEN_MAX: u64 = 64 << 30;
 
 pub(crate) fn name_of(nonce: u64) -> String {
     format!("{nonce:016x}{SUFFIX}")
@@ -45,6 +48,8 @@ pub(crate) enum NotOurs {
     Newer,
     /// It belongs to another identity.
     OtherIdentity,
+    /// No segment gets so large; a sparse file would take for ever to look through.
+    TooLarge,
 }
 
 impl Segment {
@@ -55,6 +60,9 @@ impl Segment {
         data: Bytes,
         identity: [u8; 16],
     ) -> Result<(Self, Vec<Record>), NotOurs> {
+        if len64(data.len()) > SEGMENT_LEN_MAX {
+            return Err(NotOurs::TooLarge);
+        }
         // A damaged header costs nothing: the nonce stands in the name, the identity is the folder's.
         let header = SegmentHeader::decode(&data);
         if let Some(header) = header {
@@ -105,12 +113,17 @@ impl Segment {
     /// The next sound header, and how many bytes before it are none.
     fn next_record(&self) -> Option<(Record, u64)> {
         let mut at = self.next;
-        loop {
+        // No gap is longer than the longest record.
+        let len = len64(self.data.len());
+        let end = self.next.saturating_add(PAYLOAD_LEN_MAX + 4096).min(len);
+        let window = slice_at(&self.data, 0, end)?;
+        while at < end {
             if let Some(record) = Record::decode(&self.data, at, self.salt) {
                 return Some((record, at - self.next));
             }
-            at = next_marker(&self.data, at + 1)?;
+            at = next_marker(window, at + 1)?;
         }
+        None
     }
 
     /// Takes newer bytes of the same file and reads on.

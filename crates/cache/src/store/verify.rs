@@ -180,6 +180,7 @@ fn check(name: &str, is_header_sound: bool, segment: Result<Segment, NotOurs>) -
             report.not_read = Some(match why {
                 NotOurs::Newer => "written by a newer version".to_owned(),
                 NotOurs::OtherIdentity => "belongs to another identity".to_owned(),
+                NotOurs::TooLarge => "larger than any segment".to_owned(),
             });
             return report;
         }

@@ -227,3 +227,53 @@ fn a_real_full_disk_keeps_the_old_data_and_says_so() {
         .status();
     assert!(unmounted.unwrap().success());
 }
+
+#[test]
+fn going_back_and_forth_between_two_drivers_stays_warm() {
+    let root = tempfile::tempdir().unwrap();
+    let drivers = [1, 2].map(|version| Identity {
+        driver_version: version,
+        ..identity()
+    });
+    for visit in 0..20 {
+        let driver = &drivers[visit % 2];
+        let options = Options {
+            identity: driver.hash(),
+            ..options()
+        };
+        let found = open_or_memory(&[root.path().to_owned()], driver, &options);
+        let blob = vec![u8::try_from(driver.driver_version).unwrap(); 500];
+        for n in 0..50_u32 {
+            let key = n.to_le_bytes();
+            if let Some(found) = found.store.lookup(Kind::BINARY, &key) {
+                // Both write the same keys: what comes back must be the own driver's.
+                assert_eq!(&found[..], blob);
+            } else {
+                assert!(visit < 2, "cold at visit {visit}");
+                found.store.append(Kind::BINARY, &key, &blob).unwrap();
+            }
+        }
+        found.store.seal().unwrap();
+        if visit >= 2 {
+            assert_eq!(found.folder.unwrap().counts().bytes_written, 0);
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_far_too_large_is_left_out_at_once() {
+    let root = tempfile::tempdir().unwrap();
+    let found = opened(&[root.path().to_owned()]);
+    assert!(goes_on(&found));
+    let folder = root.path().join(identity().folder_name());
+    let sparse = std::fs::File::create(folder.join("00000000000000aa.seg")).unwrap();
+    // Eight tebibytes of nothing: mapping it may work, looking through it would take an hour.
+    if sparse.set_len(1 << 43).is_err() {
+        return;
+    }
+    let found = opened(&[root.path().to_owned()]);
+    assert_eq!(found.store.stats().segments_skipped, 1);
+    assert!(has(&found.store, 1));
+    assert!(append(&found.store, 2).is_ok());
+    found.store.seal().unwrap();
+}
