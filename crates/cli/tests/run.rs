@@ -576,6 +576,46 @@ fn a_report_that_cannot_be_written_does_not_change_the_exit_code() {
 }
 
 #[test]
+fn writes_and_the_disk_are_watched_and_what_cannot_be_is_unavailable() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("r.json").display().to_string();
+    let watched = folder.path().join("watched");
+    fs::create_dir(&watched).unwrap();
+    let watched = watched.display().to_string();
+    let script = format!("echo 123456789 > {watched}/a");
+    let words = [
+        "--watch", &watched, "--json", &json, "--", "sh", "-c", &script,
+    ];
+    let output = run(&words);
+    let text = stderr(&output);
+    assert!(text.contains("files written: 1, 10.00 bytes"), "{text}");
+    let report: serde_json::Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+    assert_eq!(report["beside"]["writes"]["writes"][0]["bytes"], 10);
+    assert!(report["beside"]["disk_probe"].is_null());
+
+    let output = run(&[
+        "--watch",
+        "/no/such",
+        "--watch-disk",
+        "/no/such",
+        "--",
+        "sh",
+        "-c",
+        "exit 3",
+    ]);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(
+        text.contains("files written: unavailable (/no/such: "),
+        "{text}"
+    );
+    assert!(
+        text.contains("disk probe: unavailable (/no/such: "),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_bad_setting_is_told_and_the_program_runs() {
     let output = towpath()
         .env("TOWPATH_FIX", "readbck")

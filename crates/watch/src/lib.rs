@@ -4,6 +4,8 @@
 //!
 //! - [`Command`] starts a program under a small supervisor, passes terminal and signals through, and
 //!   gives its [`Exit`]: how it ended, and what it used.
+//! - [`Pressure`], [`WriteWatch`] and [`DiskProbe`] watch the machine beside it: what waited, what was
+//!   written below a folder, how long storage takes to answer.
 //! - [`supervise`] is that supervisor, entered by the same program.
 //!
 //! # What it does not do
@@ -22,11 +24,17 @@ mod command;
 mod error;
 mod exit;
 mod launch;
+mod pressure;
+mod probe;
 mod protocol;
 mod signals;
 pub mod supervise;
+mod writes;
 
 pub use command::{Command, Input, Output, Supervisor};
 pub use error::Error;
 pub use exit::{DiskIo, End, Exit, Known};
 pub use launch::Running;
+pub use pressure::{Pressure, Stall};
+pub use probe::{DiskProbe, PROBE_BYTES, ProbeRead, Probed};
+pub use writes::{FileWrite, WriteWatch, Writes};

@@ -9,6 +9,7 @@ use towpath_ledger::{LedgerFile, Problem as LedgerProblem, read_folder};
 use towpath_settings::calibration::{Snapshot, Store, default_folder};
 use towpath_settings::{Fixes, Problem, Settings};
 
+pub(crate) mod beside;
 pub(crate) mod folder;
 pub(crate) mod layers;
 

@@ -10,8 +10,8 @@ use towpath_report::ledger::{self, Observed, Rates};
 use towpath_settings::{Fixes, Settings};
 use towpath_watch::{Command, End, Exit, Supervisor};
 
-use crate::session::Session;
 use crate::session::layers::Library;
+use crate::session::{Session, beside};
 
 mod bundle;
 mod libraries;
@@ -49,6 +49,8 @@ pub(crate) struct Args {
     /// Also watch DRM sync object calls (by LD_PRELOAD)
     #[arg(long)]
     drm: bool,
+    #[command(flatten)]
+    beside: beside::Options,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -82,9 +84,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         say(&format!("towpath: {note}"));
     }
     match start(args, session.as_ref()) {
-        Ok((exit, seen)) => {
-            report(args, session.as_ref(), &exit, &seen);
-            Ok(ExitCode::from(exit.code()))
+        Ok(ran) => {
+            report(args, session.as_ref(), &ran);
+            Ok(ExitCode::from(ran.exit.code()))
         }
         Err(error) => {
             say(&format!("towpath: {:#}", anyhow::Error::from(error.source)));
@@ -99,7 +101,14 @@ struct NotRun {
     code: u8,
 }
 
-fn start(args: &Args, session: Option<&Session>) -> Result<(Exit, libraries::Seen), NotRun> {
+/// How the program ended, and what was seen of it meanwhile.
+struct Ran {
+    exit: Exit,
+    libraries: libraries::Seen,
+    beside: beside::Seen,
+}
+
+fn start(args: &Args, session: Option<&Session>) -> Result<Ran, NotRun> {
     let not_run = |source: towpath_watch::Error| NotRun {
         code: source.exit_code(),
         source,
@@ -112,15 +121,31 @@ fn start(args: &Args, session: Option<&Session>) -> Result<(Exit, libraries::See
     if let Some(session) = session {
         command = command.environment(session.environment(args.fix));
     }
+    let beside = beside::Beside::start(&args.beside);
     let running = command.start().map_err(not_run)?;
     let watcher = libraries::Watcher::start(running.pid());
     let exit = running.wait().map_err(not_run)?;
-    Ok((exit, watcher.end()))
+    Ok(Ran {
+        exit,
+        libraries: watcher.end(),
+        beside: beside.end(),
+    })
 }
 
-fn report(args: &Args, session: Option<&Session>, exit: &Exit, seen: &libraries::Seen) {
+fn report(args: &Args, session: Option<&Session>, ran: &Ran) {
+    let exit = &ran.exit;
     say(&headline(args, exit));
+    for line in ran.beside.lines() {
+        say(&format!("towpath: {line}"));
+    }
     let Some(session) = session else {
+        let files = [&args.json, &args.html, &args.bundle];
+        for path in files.into_iter().flatten() {
+            say(&format!(
+                "towpath: {} is not written: nothing was recorded",
+                path.display()
+            ));
+        }
         return;
     };
     let (ledgers, problems) = session.read();
@@ -129,7 +154,7 @@ fn report(args: &Args, session: Option<&Session>, exit: &Exit, seen: &libraries:
     for problem in &problems {
         say(&format!("towpath: {problem}"));
     }
-    let notes = notes::after(args, session, &observed, seen);
+    let notes = notes::after(args, session, &observed, &ran.libraries);
     for note in &notes {
         say(&format!("towpath: {note}"));
     }
@@ -141,6 +166,7 @@ fn report(args: &Args, session: Option<&Session>, exit: &Exit, seen: &libraries:
         args,
         session,
         exit,
+        beside: &ran.beside,
         observed: &observed,
         rates: rates.as_ref(),
         notes: &notes,

@@ -10,13 +10,14 @@ use towpath_report::ledger::{self, Observed};
 use towpath_watch::{End, Exit, Known};
 
 use super::{Args, MaybeRates, bundle};
-use crate::session::Session;
+use crate::session::{Session, beside};
 
 /// Everything that was found.
 pub(super) struct Whole<'a> {
     pub(super) args: &'a Args,
     pub(super) session: &'a Session,
     pub(super) exit: &'a Exit,
+    pub(super) beside: &'a beside::Seen,
     pub(super) observed: &'a Observed,
     pub(super) rates: MaybeRates<'a>,
     pub(super) notes: &'a [String],
@@ -75,6 +76,7 @@ impl Whole<'_> {
                 "cancelled_bytes": disk.cancelled_bytes,
             }))),
             "run_queue_wait_ns": known(exit.run_queue_wait.clone().map(|wait| json!(wait.0))),
+            "beside": self.beside.json(),
             "notes": self.notes,
             "ledger": ledger::json(self.observed, self.rates),
         })
