@@ -159,11 +159,12 @@ fn read(state: &State, transfer: &Transfer, footprint: &Footprint) -> Deed {
             chunk_bytes,
         } => {
             let shape = Shape::new(threads, chunk_bytes);
-            if let Some(answer) = stage::read(transfer, footprint, cold_bytes, shape) {
+            if let Some(done) = stage::read(transfer, footprint, cold_bytes, shape) {
+                tell(device, Direction::Read, warmth, footprint.bytes(), &done);
                 return Deed {
                     cold_bytes,
                     outcome: Outcome::Staged,
-                    answer: Some(answer),
+                    answer: Some(done.answer),
                 };
             }
         }
@@ -204,15 +205,27 @@ fn write(state: &State, transfer: &Transfer, footprint: &Footprint) -> Deed {
     if DRIVER_MEMORY.overlap(footprint.envelope()) {
         return Deed::forward(Some(0), Outcome::DriverMapping);
     }
-    let answer = stage::write(transfer, footprint, shape);
+    let Some(done) = stage::write(transfer, footprint, shape) else {
+        return Deed::forward(Some(0), Outcome::NotStageable);
+    };
+    tell(device, direction, Warmth::Warm, footprint.bytes(), &done);
     Deed {
         cold_bytes: Some(0),
-        outcome: if answer.is_some() {
-            Outcome::Staged
-        } else {
-            Outcome::NotStageable
-        },
-        answer,
+        outcome: Outcome::Staged,
+        answer: Some(done.answer),
+    }
+}
+
+/// Tells the policy what a staged copy took: it switches staging off where it loses.
+fn tell(
+    device: Option<&devices::Device>,
+    direction: Direction,
+    warmth: Warmth,
+    bytes: usize,
+    done: &stage::Done,
+) {
+    if let Some(device) = device {
+        device.policy.took(direction, warmth, bytes, done.copying.0);
     }
 }
 
@@ -236,6 +249,9 @@ fn choose(
         TransferWay::Prefault => by_rules,
         TransferWay::Staged => Mechanism::staged(stage::shape()),
         TransferWay::Auto => device.map_or(by_rules, |device| {
+            // Warm, there is nothing to bring in: forcing the fix is about cold memory.
+            let is_warm_read = direction == Direction::Read && warmth == Warmth::Warm;
+            let mode = if is_warm_read { Mode::Auto } else { mode };
             device.policy.choose(mode, direction, warmth, bytes)
         }),
     }

@@ -32,6 +32,7 @@ mod may;
 use std::sync::Arc;
 
 use opencl_sys::{CL_SUCCESS, cl_event, cl_int};
+use towpath_measure::Nanos;
 use towpath_transfer::engine::{Bring, Shape};
 use towpath_transfer::opencl::{HostRows, Region, Transfer as Arguments};
 use towpath_transfer::readback::{Footprint, ImageShape};
@@ -42,13 +43,22 @@ use crate::observe::{Events, Transfer};
 pub(crate) use self::entries::{release, release_all, shape};
 pub(crate) use self::may::forget;
 
+/// What a staged call ended with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Done {
+    /// The answer to the program.
+    pub(crate) answer: cl_int,
+    /// Time from the arrival of the first chunk on: without what the device was busy with before.
+    pub(crate) copying: Nanos,
+}
+
 /// Reads through pinned memory. `None`: nothing was done, forward the call.
 pub(crate) fn read(
     transfer: &Transfer,
     footprint: &Footprint,
     cold_bytes: Option<u64>,
     shape: Shape,
-) -> Option<cl_int> {
+) -> Option<Done> {
     let call = transfer.call?;
     let events = &transfer.events;
     let entry = allowed(transfer, &call, footprint, shape)?;
@@ -67,14 +77,16 @@ pub(crate) fn read(
             .read(events.queue, &call, bring, waits, wants_event)
     }
     .ok()?;
+    let copying = staged.moved().copying;
+    let done = |answer| Some(Done { answer, copying });
     let Some(rest) = staged.rest() else {
-        return Some(CL_SUCCESS);
+        return done(CL_SUCCESS);
     };
     let functions = entry.functions();
     // SAFETY: the program's own call, for its last row.
     let answer = unsafe { rest.forward_read(functions, events.queue, true, waits, events.event) };
     if answer != CL_SUCCESS {
-        return Some(answer);
+        return done(answer);
     }
     // SAFETY: as for the read.
     let finished = unsafe { staged.finish() };
@@ -83,13 +95,13 @@ pub(crate) fn read(
         let none = std::ptr::null_mut();
         // SAFETY: the program's own call.
         let answer = unsafe { call.forward_read(functions, events.queue, true, &[], none) };
-        return Some(answer);
+        return done(answer);
     }
-    Some(answer)
+    done(answer)
 }
 
 /// Writes through pinned memory. `None`: nothing was done, forward the call.
-pub(crate) fn write(transfer: &Transfer, footprint: &Footprint, shape: Shape) -> Option<cl_int> {
+pub(crate) fn write(transfer: &Transfer, footprint: &Footprint, shape: Shape) -> Option<Done> {
     let call = transfer.call?;
     let events = &transfer.events;
     let entry = allowed(transfer, &call, footprint, shape)?;
@@ -102,15 +114,18 @@ pub(crate) fn write(transfer: &Transfer, footprint: &Footprint, shape: Shape) ->
     // SAFETY: handles of the program's own call, which the driver checks at the copy into place; the
     // host range is readable memory (`may`), the program's to leave alone until its call returns.
     let written = unsafe { entry.staging().write(events.queue, &call, waits) };
-    let _moved = written.ok()?;
+    let copying = written.ok()?.copying;
     let Some(token) = token else {
-        return Some(CL_SUCCESS);
+        return Some(Done {
+            answer: CL_SUCCESS,
+            copying,
+        });
     };
     let functions = entry.functions();
     // SAFETY: a buffer or image of our own and bytes that live for ever; behind the copy in the queue,
     // so that its event ends after the copy and is of the program's kind of command.
     let answer = unsafe { token.forward_write(functions, events.queue, true, &[], events.event) };
-    Some(answer)
+    Some(Done { answer, copying })
 }
 
 /// The staging of the queue, if the call may be staged.

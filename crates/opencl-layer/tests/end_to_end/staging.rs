@@ -153,13 +153,14 @@ fn a_hundred_thousand_calls_leak_nothing_staged() {
     assert_eq!(seen.count("bad_handles"), 0);
 }
 
-/// Runs the cold scene with `auto` and a calibration of the fake device that chose `mechanism`.
-fn calibrated(mechanism: Mechanism) -> Seen {
+/// Runs the cold scene with `auto` and a calibration of the fake device that chose `mechanism`, where
+/// the driver's own call took `forward_ns` for 1 MiB.
+fn calibrated(mechanism: Mechanism, forward_ns: u64) -> Seen {
     let class = |warmth| Class {
         direction: Direction::Read,
         warmth,
         bytes: 1 << 20,
-        forward_ns: 10_000_000,
+        forward_ns,
         options: vec![Timing {
             mechanism,
             ns: 1_000_000,
@@ -181,14 +182,19 @@ fn calibrated(mechanism: Mechanism) -> Seen {
     run_with(command)
 }
 
+const SECOND: u64 = 1_000_000_000;
+
 #[test]
 fn the_calibration_decides() {
-    let staged = calibrated(Mechanism::staged(Shape::new(2, 1 << 20)));
+    let staged = calibrated(Mechanism::staged(Shape::new(2, 1 << 20)), SECOND);
     assert_eq!(staged.outcomes()[text()], 16, "{:?}", staged.outcomes());
-    let forward = calibrated(Mechanism::Forward).outcomes();
+    let forward = calibrated(Mechanism::Forward, SECOND).outcomes();
     assert_eq!(forward[Outcome::NoGain.text()], 16, "{forward:?}");
-    let prefault = calibrated(Mechanism::Prefault).outcomes();
+    let prefault = calibrated(Mechanism::Prefault, SECOND).outcomes();
     assert_eq!(prefault[Outcome::Prefaulted.text()], 16, "{prefault:?}");
+    // A staging that never comes up to what forwarding took is given up after eight calls.
+    let losing = calibrated(Mechanism::staged(Shape::new(2, 1 << 20)), 1).outcomes();
+    assert_eq!(losing[text()], 8, "{losing:?}");
     // Of another device: as if there were none.
     let mut other = command("kinds-cold", Driver::Fake, Arm::Off);
     other
