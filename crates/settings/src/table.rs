@@ -105,6 +105,8 @@ settings! {
     frames_csv: Option<PathBuf> = "", "TOWPATH_FRAMES_CSV";
     /// How bytes move between host and device where the readback or upload fix is on.
     transfer: TransferWay = "auto", "TOWPATH_TRANSFER";
+    /// File to which the virgl layer writes every create, attach and transfer, to be played again.
+    texture_trace: Option<PathBuf> = "", "TOWPATH_TEXTURE_TRACE";
     /// Folder in which towpath looks for its layers first.
     layer_dir: Option<PathBuf> = "", "TOWPATH_LAYER_DIR";
     /// Which arm of a comparison this run is, A or B; for scripts.

@@ -43,10 +43,10 @@ pub(crate) unsafe extern "C" fn virgl_renderer_resource_create(
     let answer = unsafe { create(args, list, count) };
     // A list given here is none that we have seen attached: such a texture is left alone.
     if answer == 0 && !args.is_null() && list.is_null() {
-        wall(|_state| {
+        wall(|state| {
             // SAFETY: the library has just read the same structure.
             let args = unsafe { args.read() };
-            table::with(|table| table.created(&args))
+            table::with(|table| table.created(state, &args))
         });
     }
     answer
@@ -62,7 +62,7 @@ pub(crate) unsafe extern "C" fn virgl_renderer_resource_unref(handle: u32) {
         unsafe { unref(handle) };
     }
     // After the library: it may still look at the list that it holds.
-    wall(|_state| table::with_patience(|table| table.ended(handle)));
+    wall(|state| table::with_patience(|table| table.ended(state, handle)));
 }
 
 /// # Safety
@@ -111,7 +111,7 @@ pub(crate) unsafe extern "C" fn virgl_renderer_resource_detach_iov(
         unsafe { detach(handle, list, count) };
     }
     let number = handle.cast_unsigned();
-    let theirs = wall(|_state| table::with_patience(|table| table.forget(number))?);
+    let theirs = wall(|state| table::with_patience(|table| table.detached(state, number))?);
     let Some((their_list, their_count)) = theirs else {
         return;
     };

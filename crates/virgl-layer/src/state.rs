@@ -1,6 +1,6 @@
 //! Settings, ledger and model of this process.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::sync::OnceLock;
 
@@ -8,6 +8,7 @@ use towpath_ledger::{Counter, HostPath, SiteId, SiteKey, Stack, Writer};
 use towpath_settings::{Fix, Fixes, Mode, Settings};
 use towpath_transfer::textures::Model;
 use towpath_transfer::textures::attached::Renderer;
+use towpath_transfer::textures::trace::{self, Event};
 use towpath_transfer::textures::views::Budget;
 
 /// Everything that is read once.
@@ -15,6 +16,7 @@ use towpath_transfer::textures::views::Budget;
 pub(crate) struct State {
     ledger: Option<Writer>,
     fixes: Fixes,
+    trace: Option<File>,
     /// Prices of mappings.
     pub(crate) model: Model,
     /// What a temporary copy costs.
@@ -52,9 +54,18 @@ impl State {
             made.inspect_err(|error| log(&settings, &error.to_string()))
                 .ok()
         });
+        let trace = settings.texture_trace.as_deref().and_then(|path| {
+            let made = File::create(path).and_then(|mut file| {
+                writeln!(file, "{}", trace::HEADER)?;
+                Ok(file)
+            });
+            made.inspect_err(|error| log(&settings, &format!("cannot write a trace: {error}")))
+                .ok()
+        });
         Self {
             ledger,
             fixes: settings.fix,
+            trace,
             model: Model::stored(&settings),
             renderer: Renderer::default(),
             budget: Budget::of_this_machine(),
@@ -69,7 +80,15 @@ impl State {
 
     /// Whether resources must be watched: something may be recorded or fixed, now or later.
     pub(crate) fn is_needed(&self) -> bool {
-        self.ledger.is_some() || self.mode().is_on()
+        self.ledger.is_some() || self.trace.is_some() || self.mode().is_on()
+    }
+
+    /// Adds an event to the trace, if one is asked for. Writes to a file then: a trace is no measurement.
+    pub(crate) fn trace(&self, event: impl FnOnce() -> Event) {
+        if let Some(mut file) = self.trace.as_ref() {
+            // A full disk costs the rest of the trace, nothing else.
+            let _lost = writeln!(file, "{}", event());
+        }
     }
 
     /// The ledger, if one is kept.

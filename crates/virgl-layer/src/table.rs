@@ -20,8 +20,9 @@ use towpath_measure::Nanos;
 use towpath_memory::Range;
 use towpath_settings::Mode;
 use towpath_transfer::textures::attached::{Attached, Step, Taken};
+use towpath_transfer::textures::trace::Event;
 use towpath_transfer::textures::views::Why;
-use towpath_transfer::textures::{Dimension, Format, Plan, Request, Texture};
+use towpath_transfer::textures::{Dimension, Entry, Format, Plan, Request, Texture};
 
 use crate::real::{CreateArgs, Real};
 use crate::state::State;
@@ -108,8 +109,9 @@ pub(crate) struct Seen {
 
 impl Table {
     /// Notes a resource that the library has made.
-    pub(crate) fn created(&mut self, args: &CreateArgs) {
+    pub(crate) fn created(&mut self, state: &State, args: &CreateArgs) {
         if let Some(texture) = shape(args).filter(|texture| texture.check().is_ok()) {
+            state.trace(|| Event::Create(args.handle, texture));
             self.textures.insert(args.handle, texture);
         }
     }
@@ -131,7 +133,7 @@ impl Table {
         list: *mut iovec,
         count: c_int,
     ) -> Option<(*mut iovec, c_int)> {
-        let len = usize::try_from(count).ok().filter(|len| *len > 1)?;
+        let len = usize::try_from(count).ok().filter(|len| *len > 0)?;
         if list.is_null() || !self.textures.contains_key(&handle) {
             return None;
         }
@@ -141,6 +143,16 @@ impl Table {
             address: entry.iov_base.addr(),
             len: entry.iov_len,
         });
+        state.trace(|| {
+            let pieces = pieces.clone().map(|piece| Entry {
+                address: piece.address as u64,
+                len: piece.len as u64,
+            });
+            Event::Attach(handle, pieces.collect())
+        });
+        if len == 1 {
+            return None;
+        }
         let attached = Attached::new(pieces, &state.model);
         let mut ours: Box<[iovec]> = Box::default();
         if state.mode().is_on() && attached.runs().len() < len {
@@ -166,9 +178,19 @@ impl Table {
     }
 
     /// The library ended a resource.
-    pub(crate) fn ended(&mut self, handle: u32) {
+    pub(crate) fn ended(&mut self, state: &State, handle: u32) {
         self.forget(handle);
-        self.textures.remove(&handle);
+        if self.textures.remove(&handle).is_some() {
+            state.trace(|| Event::Unref(handle));
+        }
+    }
+
+    /// Notes that the program takes a list back.
+    pub(crate) fn detached(&mut self, state: &State, handle: u32) -> Option<(*mut iovec, c_int)> {
+        if self.textures.contains_key(&handle) {
+            state.trace(|| Event::Detach(handle));
+        }
+        self.forget(handle)
     }
 
     /// The library ended all resources.
@@ -192,6 +214,7 @@ impl Table {
         request: &Request,
     ) -> Option<Seen> {
         let texture = self.textures.get(&handle)?;
+        state.trace(|| Event::Transfer(handle, *request));
         let resource = self.resources.get_mut(&handle)?;
         let plan = checked(texture, request, resource.attached.bytes());
         let bytes = plan.map_or(0, |plan| plan.payload());

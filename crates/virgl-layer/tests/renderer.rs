@@ -9,7 +9,9 @@
 
 use std::process::Command;
 
+use towpath_ledger::Outcome;
 use towpath_needs::{Need, artifact, can_run};
+use towpath_transfer::textures::trace;
 use towpath_virgl_client::{Api, Attached, Format, Guest, Renderer, Spec};
 
 /// Runs the test named `name` of this file again in a process of its own: the library has one state, and
@@ -49,6 +51,78 @@ in_children! {
     pixels_are_equal_with_views_when_they_pay, "inner_pixels", "auto";
     many_attachments_leave_nothing_behind, "inner_leaks", "upload";
     foreign_memory_and_misuse_are_left_to_the_library, "inner_misuse", "upload";
+}
+
+/// What the layer did stands in the ledger: bytes, calls, and whether views were used.
+#[test]
+fn transfers_are_recorded_with_what_was_done() {
+    if !can_run(&[Need::Virglrenderer]) {
+        return;
+    }
+    for (fix, outcome) in [("none", Outcome::Observed), ("upload", Outcome::ViewUsed)] {
+        let folder = tempfile::tempdir().unwrap();
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "inner_leaks", "--ignored", "--nocapture"])
+            .env("TOWPATH_FIX", fix)
+            .env("TOWPATH_LEDGER", folder.path())
+            .env("TOWPATH_TEST_VIEWS", if fix == "none" { "0" } else { "4" })
+            .env("LD_PRELOAD", artifact("libtowpath_virgl_layer.so"))
+            .output()
+            .unwrap();
+        assert!(
+            status.status.success(),
+            "{}",
+            String::from_utf8_lossy(&status.stdout)
+        );
+        let (ledgers, problems) = towpath_ledger::read_folder(folder.path());
+        assert!(problems.is_empty(), "{problems:?}");
+        let ledger = ledgers
+            .iter()
+            .find(|ledger| ledger.library() == "virgl-layer")
+            .unwrap();
+        let sites = ledger.sites();
+        let site = sites
+            .iter()
+            .find(|site| site.call == "virgl_renderer_transfer_write_iov")
+            .unwrap();
+        assert_eq!(site.calls, 3000);
+        assert_eq!(site.bytes, 3000 * 64 * 64 * 4);
+        let done = site
+            .outcomes
+            .iter()
+            .find(|done| done.number == outcome.number());
+        assert_eq!(
+            done.map(|done| done.calls),
+            Some(3000),
+            "{:?}",
+            site.outcomes
+        );
+    }
+}
+
+/// A recorded stream holds what the program did, and plays.
+#[test]
+fn a_recorded_stream_can_be_played() {
+    if !can_run(&[Need::Virglrenderer]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "inner_pixels", "--ignored", "--nocapture"])
+        .env("TOWPATH_TEXTURE_TRACE", &path)
+        .env("LD_PRELOAD", artifact("libtowpath_virgl_layer.so"))
+        .output()
+        .unwrap();
+    assert!(status.status.success());
+    let events = trace::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let seen = trace::summary(&events);
+    assert_eq!(
+        (seen.textures, seen.transfers, seen.reuse_max),
+        (5, 576, 182)
+    );
+    let layout = trace::Layout::of(&events);
+    assert!(layout.bytes() > 3 << 20, "{}", layout.bytes());
 }
 
 /// Bytes in which a wrong stride, a wrong piece or a shifted row shows.
@@ -146,6 +220,8 @@ fn inner_leaks() {
         width: 64,
         height: 64,
     };
+    #[expect(clippy::disallowed_methods, reason = "told by the parent")]
+    let views = std::env::var("TOWPATH_TEST_VIEWS").map_or(4, |text| text.parse().unwrap());
     let mut counts = Vec::new();
     for round in 0..3000 {
         let pieces = guest.take(spec.bytes()).unwrap();
@@ -155,7 +231,7 @@ fn inner_leaks() {
         renderer
             .write(&api, 1, [0, 0, 64, 64], spec.stride(), 0)
             .unwrap();
-        assert_eq!(mappings(), 5, "one view of four pieces");
+        assert_eq!(mappings(), 1 + views, "one view of four pieces");
         // Every third resource ends while its list is attached.
         if round % 3 != 0 {
             assert!(renderer.detach(&api, 1, &list));

@@ -195,7 +195,9 @@ impl Machine {
 
     fn command_line(&self) -> String {
         let huge = self.huge_pages;
-        format!("console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nokaslr hugepages={huge}")
+        format!(
+            "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nokaslr no_timer_check hugepages={huge}"
+        )
     }
 
     fn initrd(&self, kernel: &KernelFiles) -> Result<Vec<u8>> {

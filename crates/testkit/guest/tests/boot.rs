@@ -76,3 +76,32 @@ fn a_guest_that_does_not_end_is_killed() {
         .run();
     assert!(matches!(answer, Err(Error::Timeout { .. })));
 }
+
+/// Where an interface is missing (PAGEMAP_SCAN and udmabuf in 6.1) the library falls back and says the same.
+#[test]
+fn memory_and_textures_work_on_both_kernels() {
+    if !can_run(&[Need::Qemu]) {
+        return;
+    }
+    let program = static_program("towpath-guest-tests", "guest-memory").unwrap();
+    for kernel in Kernel::ALL {
+        let report = Machine::new(kernel)
+            .program(&program)
+            .huge_pages(4)
+            .run()
+            .unwrap();
+        assert!(
+            report.is_success(),
+            "{}\n{}\n{}",
+            report.release,
+            report.output,
+            report.console
+        );
+        assert_eq!(report.output.matches("ok ").count(), 9, "{}", report.output);
+        let has_scan = format!("PAGEMAP_SCAN: {}", kernel == Kernel::V6_12);
+        assert!(report.output.contains(&has_scan), "{}", report.output);
+        let has_udmabuf = report.output.contains("View(Udmabuf)");
+        assert_eq!(has_udmabuf, kernel == Kernel::V6_12, "{}", report.output);
+        println!("{} {:?}\n{}", report.release, report.wall, report.output);
+    }
+}

@@ -8,6 +8,7 @@
 //! - [`cost`]: what copying and mapping cost on this machine.
 //! - [`calibrate`]: measures these costs; [`baseline`]: the temporary copy that everything here replaces.
 //! - [`engine`]: one transfer: plan, choice, copy, count; over a [`backend`].
+//! - [`trace`]: streams of a real guest, to be played again.
 //! - [`null`]: the backend that keeps images in memory; `vulkan`: the one with a device.
 //!
 //! Guest memory is only reached through
@@ -26,6 +27,7 @@ pub mod null;
 pub mod plan;
 pub mod ram;
 pub mod shape;
+pub mod trace;
 pub mod views;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;

@@ -79,7 +79,15 @@ impl Vulkan {
     ///
     /// [`Error::Device`](super::super::Error::Device).
     pub fn new(device: Device, ways: Ways) -> Result<Self> {
-        let device = Arc::new(device);
+        Self::on(Arc::new(device), ways)
+    }
+
+    /// A backend on a device that others use too, all from one thread.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Device`](super::super::Error::Device).
+    pub fn on(device: Arc<Device>, ways: Ways) -> Result<Self> {
         Ok(Self {
             slots: [Slot::new(&device)?, Slot::new(&device)?],
             next: 0,

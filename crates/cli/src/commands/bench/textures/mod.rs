@@ -11,6 +11,7 @@ use towpath_transfer::textures::{Model, calibrate};
 mod guest;
 mod imports;
 mod output;
+mod replay;
 mod rows;
 mod timing;
 mod virgl;
@@ -28,6 +29,9 @@ pub(crate) struct Args {
     /// Measures what copies and mappings cost here, and stores it for the library and the layer.
     #[arg(long, group = "textures")]
     calibrate: bool,
+    /// Plays a stream that the virgl layer recorded (TOWPATH_TEXTURE_TRACE) by every way.
+    #[arg(long, group = "textures", value_name = "TRACE")]
+    replay: Option<PathBuf>,
     /// Bytes of a piece of guest memory, with K or M, or `hugetlb` (2 MiB pages) [default: 4K; for --vulkan
     /// 4K,64K,2M].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = guest::piece)]
@@ -58,7 +62,7 @@ pub(super) struct Common {
 impl Args {
     /// Whether one of these benches is asked for.
     pub(super) const fn is_asked(&self) -> bool {
-        self.glbench || self.vulkan || self.calibrate
+        self.glbench || self.vulkan || self.calibrate || self.replay.is_some()
     }
 
     /// The piece sizes asked for.
@@ -79,6 +83,9 @@ impl Args {
 pub(super) fn run(args: &Args, common: &Common) -> Result<ExitCode> {
     if args.calibrate {
         return store(common.json.as_deref());
+    }
+    if let Some(path) = &args.replay {
+        return replay::run(path, args, common);
     }
     if args.vulkan {
         return vulkan::run(args, common);

@@ -49,6 +49,9 @@ pub(super) struct Against {
 pub(super) trait Workload {
     /// Runs `n` uploads and waits for their end.
     fn run(&mut self, n: u64) -> Result<()>;
+    /// Uploads before anything is timed: as many as a view needs to pay, where one may be made. What they
+    /// cost is measured on its own (`first_use`).
+    fn warm_up(&self) -> u64;
     /// Which way the last upload took, where it is known.
     fn path(&self) -> Option<String>;
 }
@@ -133,7 +136,7 @@ pub(super) fn geomean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 fn uploads(workload: &mut dyn Workload, sample_nanos: u64) -> Result<u64> {
-    workload.run(WARM_UP)?;
+    workload.run(workload.warm_up())?;
     let mut n = 1;
     loop {
         let nanos = time(workload, n)?;
@@ -151,7 +154,4 @@ fn time(workload: &mut dyn Workload, n: u64) -> Result<u64> {
     Ok(clock.now().saturating_sub(start).0)
 }
 
-/// Uploads before anything is timed: enough that a view that pays within 15 reuses of each of eight
-/// textures exists. What comes before it is measured on its own (`first_use`).
-const WARM_UP: u64 = 640;
 const MOST: u64 = 1 << 20;

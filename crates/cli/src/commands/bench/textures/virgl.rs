@@ -169,7 +169,9 @@ impl<'a> Stage<'a> {
         let arms = {
             let mut arms: Vec<(&'static str, Box<dyn Workload + '_>)> = Vec::new();
             for (name, api) in apis {
-                let textures = Textures::new(self.renderer, api, row, &mut guest, &mut self.next)?;
+                let mut textures =
+                    Textures::new(self.renderer, api, row, &mut guest, &mut self.next)?;
+                textures.is_layer = name == "layer";
                 arms.push((name, Box::new(textures)));
             }
             let results = timing::measure(&mut arms, design, random)?;
@@ -296,6 +298,7 @@ struct Textures<'a> {
     pieces: Vec<Vec<Piece>>,
     lists: Vec<Attached>,
     turn: u64,
+    is_layer: bool,
 }
 
 impl<'a> Textures<'a> {
@@ -314,6 +317,7 @@ impl<'a> Textures<'a> {
             pieces: Vec::new(),
             lists: Vec::new(),
             turn: 0,
+            is_layer: false,
         };
         for index in 0..row.textures() {
             let spec = Spec {
@@ -403,6 +407,11 @@ impl Workload for Textures<'_> {
         Ok(self.renderer.read(self.api, TARGET, [0, 0, 1, 1], 4, 0)?)
     }
 
+    fn warm_up(&self) -> u64 {
+        let each = if self.is_layer { USES_TO_PAY } else { 2 };
+        each * self.specs.len() as u64
+    }
+
     fn path(&self) -> Option<String> {
         None
     }
@@ -460,6 +469,10 @@ impl Workload for BufferUploads<'_> {
         Ok(())
     }
 
+    fn warm_up(&self) -> u64 {
+        16
+    }
+
     fn path(&self) -> Option<String> {
         None
     }
@@ -479,5 +492,8 @@ fn contents(bytes: u64, index: usize) -> Vec<u8> {
         .map(|at| ((at + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56).to_le_bytes()[0])
         .collect()
 }
+
+/// More transfers than any list here needs before its view has paid.
+const USES_TO_PAY: u64 = 80;
 
 const TARGET: u32 = 1;

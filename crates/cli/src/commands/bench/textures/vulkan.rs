@@ -18,7 +18,7 @@ use towpath_transfer::textures::{
     Backend as _, Backing, Direction, Entry, Format, Memory, Model, Request, Texture, Transfers,
     baseline,
 };
-use towpath_virgl_client::Guest;
+use towpath_virgl_client::Piece;
 
 use super::guest::Pieces;
 use super::imports::{self, Try};
@@ -69,6 +69,7 @@ pub(super) fn run(args: &Args, common: &Common) -> Result<ExitCode> {
     let name = Some(common.device.as_str()).filter(|name| !name.is_empty());
     let mut vulkan = Vulkan::new(Device::open(name)?, Ways::default())?;
     let offer = vulkan.device().offer().clone();
+    let device = Arc::clone(vulkan.device());
     let (settings, _problems) = Settings::from_environment();
     let model = Model::stored(&settings);
     let imports = imports::all(&mut vulkan, common.is_quick);
@@ -89,7 +90,7 @@ pub(super) fn run(args: &Args, common: &Common) -> Result<ExitCode> {
             .collect();
         subjects.extend([4 << 10, 64 << 10, 1 << 20, 4 << 20].map(Subject::Buffer));
         for subject in subjects {
-            let cell = cell(subject, pieces, (name, &offer, &model), design, &mut random)?;
+            let cell = cell(subject, pieces, (&device, &model), design, &mut random)?;
             cell.print();
             cells.push(cell);
         }
@@ -101,8 +102,8 @@ pub(super) fn run(args: &Args, common: &Common) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-const DESIGN: &str = "all arms once per round in random order in one process, each with a device of its \
-                      own; nanoseconds per upload of a sample of at least sample_ms, its waits \
+const DESIGN: &str = "all arms once per round in random order in one process, on one device; \
+                      nanoseconds per upload of a sample of at least sample_ms, its waits \
                       included; contents are noise, read back and compared";
 
 #[expect(clippy::print_stdout, reason = "the command's output")]
@@ -200,21 +201,20 @@ impl Subject {
     }
 }
 
-type Setting<'a> = (Option<&'a str>, &'a Offer, &'a Model);
+type Setting<'a> = (&'a Arc<Device>, &'a Model);
 
 fn cell(
     subject: Subject,
     pieces: Pieces,
-    (name, offer, model): Setting<'_>,
+    (device, model): Setting<'_>,
     design: Design,
     random: &mut Random,
 ) -> Result<Cell> {
     let mut arms: Vec<(&'static str, Box<dyn Workload>)> = Vec::new();
-    for way in Way::all(offer) {
-        arms.push((
-            way.name(),
-            Box::new(Uploads::new(subject, pieces, way, name, model)?),
-        ));
+    let source = Guests::new(subject, pieces)?;
+    for way in Way::all(device.offer()) {
+        let uploads = Uploads::new(subject, &source, way, device, model)?;
+        arms.push((way.name(), Box::new(uploads)));
     }
     let results = timing::measure(&mut arms, design, random)?;
     drop(arms);
@@ -279,7 +279,38 @@ impl Way {
     }
 }
 
-/// Textures of one arm, on a device of its own.
+/// Scattered contents that all arms upload.
+struct Guests {
+    memory: Arc<dyn Memory>,
+    lists: Vec<Vec<Entry>>,
+}
+
+impl Guests {
+    fn new(subject: Subject, pieces: Pieces) -> Result<Self> {
+        let count = subject.row().map_or(1, Row::textures);
+        let mut guest = pieces.guest(subject.bytes() * count as u64, 7)?;
+        let mut lists = Vec::new();
+        for index in 0..count {
+            let taken = guest.take(subject.bytes())?;
+            guest.write(&taken, &contents(subject.bytes(), index));
+            lists.push(entries(&taken));
+        }
+        Ok(Self {
+            memory: Arc::clone(guest.ram()) as Arc<dyn Memory>,
+            lists,
+        })
+    }
+}
+
+fn entries(pieces: &[Piece]) -> Vec<Entry> {
+    let entry = |piece: &Piece| Entry {
+        address: piece.address,
+        len: piece.len,
+    };
+    pieces.iter().map(entry).collect()
+}
+
+/// Textures of one arm.
 struct Uploads {
     transfers: Transfers<Vulkan>,
     way: Way,
@@ -288,7 +319,6 @@ struct Uploads {
     row: Option<Row>,
     images: Vec<VulkanImage>,
     backings: Vec<Backing>,
-    guest: Guest,
     turn: u64,
     path: Option<String>,
 }
@@ -296,18 +326,16 @@ struct Uploads {
 impl Uploads {
     fn new(
         subject: Subject,
-        pieces: Pieces,
+        source: &Guests,
         way: Way,
-        name: Option<&str>,
+        device: &Arc<Device>,
         model: &Model,
     ) -> Result<Self> {
-        let backend = Vulkan::new(Device::open(name)?, way.ways())?;
+        let backend = Vulkan::on(Arc::clone(device), way.ways())?;
         let budget = Budget::of_this_machine();
         let transfers =
             Transfers::new(backend, *model, budget, Views::open_device()).policy(way.policy());
         let texture = subject.texture();
-        let count = subject.row().map_or(1, Row::textures);
-        let guest = pieces.guest(subject.bytes() * count as u64, 7)?;
         let mut uploads = Self {
             transfers,
             way,
@@ -316,27 +344,16 @@ impl Uploads {
             row: subject.row(),
             images: Vec::new(),
             backings: Vec::new(),
-            guest,
             turn: 0,
             path: None,
         };
         let renames = subject
             .row()
             .is_some_and(|row| row.flavour == Flavour::Teximage2d);
-        for index in 0..count {
-            let taken = uploads.guest.take(subject.bytes())?;
+        for entries in &source.lists {
             uploads
-                .guest
-                .write(&taken, &contents(subject.bytes(), index));
-            let entries: Vec<Entry> = taken
-                .iter()
-                .map(|piece| Entry {
-                    address: piece.address,
-                    len: piece.len,
-                })
-                .collect();
-            let memory: Arc<dyn Memory> = Arc::clone(uploads.guest.ram()) as Arc<dyn Memory>;
-            uploads.backings.push(Backing::attach(&memory, &entries)?);
+                .backings
+                .push(Backing::attach(&source.memory, entries)?);
             for _image in 0..=usize::from(renames) {
                 let image = uploads.transfers.backend().create(&texture)?;
                 uploads.images.push(image);
@@ -386,15 +403,8 @@ impl Uploads {
         let bytes = self.texture.linear_bytes(0).unwrap_or(0);
         let mut guest = Pieces::plain(4096).guest(bytes, 9)?;
         let taken = guest.take(bytes)?;
-        let entries: Vec<Entry> = taken
-            .iter()
-            .map(|piece| Entry {
-                address: piece.address,
-                len: piece.len,
-            })
-            .collect();
         let memory: Arc<dyn Memory> = Arc::clone(guest.ram()) as Arc<dyn Memory>;
-        let backing = Backing::attach(&memory, &entries)?;
+        let backing = Backing::attach(&memory, &entries(&taken))?;
         let request = Request {
             direction: Direction::Download,
             ..self.request
@@ -415,6 +425,15 @@ impl Workload for Uploads {
         self.upload(n)
     }
 
+    fn warm_up(&self) -> u64 {
+        let each = if self.way == Way::Chosen {
+            USES_TO_PAY
+        } else {
+            2
+        };
+        each * self.backings.len() as u64
+    }
+
     fn path(&self) -> Option<String> {
         self.path.clone()
     }
@@ -427,6 +446,9 @@ impl Drop for Uploads {
         }
     }
 }
+
+/// More transfers than a list needs before its view has paid (at most 15 by the goal).
+const USES_TO_PAY: u64 = 40;
 
 /// Naming the path allocates: rarely.
 const PATH_EVERY: u64 = 64;

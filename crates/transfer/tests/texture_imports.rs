@@ -1,0 +1,76 @@
+//! 5.20: imports of memory that is not whole blocks of the device's alignment, and of ranges that cannot
+//! be. libplacebo and others handed such memory to the driver, which took it wrongly or failed later.
+
+#![expect(
+    unsafe_code,
+    clippy::unwrap_used,
+    reason = "tests; imports of memory that outlives them"
+)]
+
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+
+use towpath_memory::memfd::Memfd;
+use towpath_memory::view::{FilePiece, View};
+use towpath_needs::{Need, can_run};
+use towpath_transfer::textures::Error;
+use towpath_transfer::textures::vulkan::{Device, Handle, Import, Vulkan, Ways};
+
+fn view(file: &Memfd, pieces: &[(u64, u64)]) -> View {
+    let pieces: Vec<_> = pieces
+        .iter()
+        .map(|&(offset, len)| FilePiece {
+            file: file.as_fd(),
+            offset,
+            len,
+        })
+        .collect();
+    View::stitch(&pieces).unwrap()
+}
+
+#[test]
+fn only_whole_blocks_are_imported_and_the_device_sees_them() {
+    if !can_run(&[Need::Lavapipe]) {
+        return;
+    }
+    let mut vulkan = Vulkan::new(Device::open(Some("llvmpipe")).unwrap(), Ways::default()).unwrap();
+    let device = Arc::clone(vulkan.device());
+    let file = Memfd::new("import", 16 * 4096).unwrap();
+    let scattered = view(&file, &[(8 * 4096, 4096), (0, 8192), (5 * 4096, 4096)]);
+    let whole = scattered.pages();
+    for (offset, len) in [(1, 4096), (0, 4097), (4095, 4096), (0, 0), (2048, 2048)] {
+        let part = whole.get(offset, len).unwrap();
+        // SAFETY: nothing is imported, or the view outlives it.
+        let answer = unsafe { Import::new(&device, Handle::Host(part)) };
+        assert!(
+            matches!(answer, Err(Error::Device { code: 0, .. })),
+            "{offset} {len}"
+        );
+    }
+    let bytes: Vec<u8> = (0..whole.len())
+        .map(|at| (at * 7).to_le_bytes()[0])
+        .collect();
+    whole.copy_from(&bytes);
+    // SAFETY: `scattered` is dropped after the import.
+    let import = unsafe { Import::new(&device, Handle::Host(whole)) }.unwrap();
+    let mut seen = vec![0; bytes.len()];
+    vulkan.read_import(&import, &mut seen).unwrap();
+    assert!(seen == bytes);
+    drop(import);
+    drop(scattered);
+}
+
+/// A view that begins inside a page is imported by its pages; the inner offset is kept.
+#[test]
+fn a_view_inside_pages_is_rounded_out() {
+    let file = Memfd::new("import", 16 * 4096).unwrap();
+    let ragged = view(&file, &[(4000, 96), (3 * 4096, 4096), (7 * 4096, 100)]);
+    assert_eq!(ragged.skip(), 4000);
+    assert_eq!(ragged.pages().len(), 3 * 4096);
+    assert_eq!(ragged.bytes().len(), 96 + 4096 + 100);
+    assert_eq!(
+        ragged.bytes().as_ptr().addr() - ragged.pages().as_ptr().addr(),
+        4000
+    );
+    assert!(ragged.pages().as_ptr().addr().is_multiple_of(4096));
+}
