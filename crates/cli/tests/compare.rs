@@ -1,10 +1,6 @@
 //! `towpath compare` and `towpath report` as a user calls them.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a broken harness must fail"
-)]
+#![expect(clippy::unwrap_used, reason = "a broken harness must fail")]
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -154,7 +150,7 @@ fn gears_logs_are_one_run_each_unless_told_otherwise() {
 }
 
 #[test]
-fn a_stored_result_is_judged_again_and_exclusions_need_a_reason() {
+fn a_result_is_written_in_every_form_that_was_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     numbers(at, "fast", &FAST);
@@ -188,6 +184,20 @@ fn a_stored_result_is_judged_again_and_exclusions_need_a_reason() {
             "{name}"
         );
     }
+}
+
+#[test]
+fn exclusions_need_a_reason_and_blocks_are_joined() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    numbers(at, "fast", &FAST);
+    numbers(at, "slow", &SLOW);
+    let first = towpath(
+        at,
+        &[
+            "compare", "fast", "--vs", "slow", "--paired", "--json", "r.json",
+        ],
+    );
     let again = towpath(at, &["report", "r.json"]);
     assert_eq!((again.status.code(), out(&again)), (Some(2), out(&first)));
     let without = out(&towpath(

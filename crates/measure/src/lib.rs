@@ -37,6 +37,7 @@ mod convert;
 pub mod design;
 pub mod drift;
 mod error;
+pub mod frames;
 pub mod judge;
 pub mod multiple;
 pub mod permutation;

@@ -266,7 +266,8 @@ fn paint(verdict: &str, style: Style) -> String {
 }
 
 /// Breaks a text into lines of at most `width`, each after `indent`.
-pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> String {
+#[must_use]
+pub fn wrap(text: &str, width: usize, indent: &str) -> String {
     let mut out = String::new();
     let mut line = String::from(indent);
     for word in text.split_whitespace() {

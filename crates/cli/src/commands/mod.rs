@@ -11,6 +11,7 @@ mod cache;
 mod compare;
 mod doctor;
 mod fix;
+mod frames;
 mod layers;
 mod report;
 mod run;
@@ -32,6 +33,7 @@ enum Command {
     Compare(compare::Args),
     Doctor(doctor::Args),
     Fix(fix::Args),
+    Frames(frames::Args),
     Layers(layers::Args),
     Report(report::Args),
     Run(run::Args),
@@ -47,6 +49,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Fix(args) => fix::run(&args),
+        Command::Frames(args) => frames::run(&args),
         Command::Layers(args) => layers::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Run(args) => run::run(&args),

@@ -1,0 +1,177 @@
+//! One log file: read, joined, cut, measured.
+
+use std::fs::File;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use towpath_measure::frames::{self, FrameRun, Target, metrics, sketch};
+use towpath_measure::{Arm, bootstrap};
+use towpath_report::result::FrameLine;
+use towpath_report::{Metric, Run};
+
+use super::Args;
+
+/// So many slices of time are kept for pictures.
+const SLICES_MAX: usize = 600;
+
+/// Longest run whose interval within the run is resampled: a million frames take about a second.
+const RESAMPLED_MAX: usize = 1_000_000;
+
+/// One run of a log.
+pub(super) struct Log {
+    /// The file, and the run in it if it has several.
+    pub(super) name: String,
+    /// What must be said.
+    pub(super) notes: Vec<String>,
+    frames: FrameRun,
+}
+
+impl Log {
+    /// Reads a file's runs and cuts them.
+    pub(super) fn read(path: &Path, args: &Args) -> Result<Vec<Self>> {
+        let shown = path.display().to_string();
+        let file = File::open(path).with_context(|| format!("cannot read {shown}"))?;
+        let log = frames::read(file, &args.read_options())
+            .with_context(|| format!("cannot use {shown}"))?;
+        let several = log.runs.len() > 1;
+        let mut runs = Vec::new();
+        for (index, run) in log.runs.into_iter().enumerate() {
+            let name = if several {
+                format!("{shown} run {}", index + 1)
+            } else {
+                shown.clone()
+            };
+            let mut notes = vec![format!("{} of {} frames", log.kind, run.frame_ms.len())];
+            if !run.name.is_empty() {
+                notes.push(run.name.clone());
+            }
+            if index == 0 {
+                notes.extend(log.rejected.summary());
+                notes.extend(log.notes.iter().cloned());
+            }
+            notes.extend(run.notes.iter().cloned());
+            let mut log = Self {
+                name,
+                notes,
+                frames: run,
+            };
+            log.cut(args);
+            log.look();
+            runs.push(log);
+        }
+        Ok(runs)
+    }
+
+    /// Joins and cuts as asked, and says so.
+    fn cut(&mut self, args: &Args) {
+        let before = self.frames.frame_ms.len();
+        let mut done = Vec::new();
+        if let Some(ms) = args.merge_short {
+            self.frames.frame_ms = frames::merge_short(&self.frames.frame_ms, ms);
+            done.push(format!("presents shorter than {ms} ms joined to the next"));
+        }
+        let frames = &mut self.frames.frame_ms;
+        if let Some(ms) = args.after
+            && let Some(marker) = frames.iter().position(|&frame| frame > ms)
+        {
+            frames.drain(..=marker);
+            done.push(format!(
+                "started after frame {}, the first longer than {ms} ms",
+                marker + 1
+            ));
+        }
+        if args.from.is_some() || args.to.is_some() {
+            let (from, to) = (args.from.unwrap_or(0.0), args.to.unwrap_or(f64::INFINITY));
+            let mut now = 0.0;
+            frames.retain(|frame| {
+                let start = now;
+                now += frame / 1e3;
+                start >= from && now <= to
+            });
+            done.push(format!("cut to {from} s .. {to} s"));
+        }
+        if let Some(skip) = args.skip {
+            frames.drain(..skip.min(frames.len()));
+            done.push(format!("the first {skip} frames left out"));
+        }
+        if let Some(take) = args.take {
+            frames.truncate(take);
+            done.push(format!("at most {take} frames kept"));
+        }
+        if !done.is_empty() {
+            self.notes.push(format!(
+                "{}: {} of {before} frames remain",
+                done.join(", "),
+                self.frames.frame_ms.len()
+            ));
+        }
+    }
+
+    /// Says what the frames show about themselves.
+    fn look(&mut self) {
+        let frames = &self.frames.frame_ms;
+        if let Some(coverage) = self.frames.coverage.filter(|_| !self.frames.is_complete()) {
+            self.notes.push(format!(
+                "the frames cover {:.1} % of the time: a sample, so nothing is said that needs every frame",
+                coverage * 100.0
+            ));
+        }
+        if metrics::is_capped(frames) {
+            self.notes.push(
+                "frames are held at a rate: their average says nothing, late ones do".to_owned(),
+            );
+        }
+        let (Some(rho), Some(effective)) = (
+            bootstrap::autocorrelation(frames),
+            bootstrap::effective_length(frames),
+        ) else {
+            return;
+        };
+        if frames.len() >= 100 && frames.len() <= RESAMPLED_MAX && self.frames.is_complete() {
+            let means = bootstrap::block_means(frames, bootstrap::block_length(frames), 999, 1);
+            let interval = bootstrap::percentile(&means, 0.05);
+            self.notes.push(format!(
+                "within this run only: fps {:.2} to {:.2} at 95 % (correlation of neighbours {rho:.2}, {} frames tell as much as {effective:.0} independent ones)",
+                1e3 / interval.high,
+                1e3 / interval.low,
+                frames.len(),
+            ));
+        }
+    }
+
+    /// The run with all metrics; new ones are added to the list.
+    pub(super) fn run(
+        &self,
+        arm: Arm,
+        number: usize,
+        target: &Target,
+        known: &mut Vec<Metric>,
+    ) -> Run {
+        let mut run = Run::new(arm, number);
+        run.source = Some(self.name.clone());
+        let frames = &self.frames.frame_ms;
+        for metric in metrics::evaluate(frames, target) {
+            if metric.needs_all && !self.frames.is_complete() {
+                run.cannot_read(&metric.name, "the log is a sample of the frames");
+            } else {
+                run.read(&metric.name, metric.value);
+            }
+            if !known.iter().any(|one| one.name == metric.name) {
+                known.push(Metric::new(
+                    &metric.name,
+                    metric.unit,
+                    metric.better,
+                    &metric.definition,
+                ));
+            }
+        }
+        let sketch = sketch::sketch(frames, SLICES_MAX);
+        run.frames = Some(FrameLine {
+            frames: frames.len(),
+            slice_s: sketch.slice_s,
+            slices: sketch.slices,
+            ladder: sketch.ladder,
+        });
+        run
+    }
+}

@@ -1,0 +1,183 @@
+//! Frame logs: MangoHud, PresentMon, CapFrameX, OCAT, towpath's own, plain columns.
+//!
+//! # Invariants
+//!
+//! - A row with one bad cell is left out as a whole and counted with its line and column; no series shifts.
+//! - Runs and swap chains of one file stay apart; what was not chosen is said.
+//! - A log that holds only samples of the frames says so ([`FrameRun::coverage`]), and [`metrics`] refuses what
+//!   needs every frame.
+
+mod capframex;
+mod header;
+mod lines;
+pub mod metrics;
+pub mod sketch;
+mod table;
+
+use std::io::Read;
+
+pub use metrics::{Metrics, Target};
+
+use crate::results::Rejections;
+
+/// Which of a log's columns is the frame time.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Source {
+    /// From present to present (or frame to frame): what the program did.
+    #[default]
+    Present,
+    /// From one change of the display to the next: what was seen. Needed with frame generation.
+    Display,
+}
+
+/// Unit of a plain column.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Unit {
+    /// Milliseconds.
+    #[default]
+    Millis,
+    /// Microseconds.
+    Micros,
+    /// Seconds.
+    Seconds,
+    /// Frames per second.
+    Fps,
+}
+
+/// How to read a log.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ReadOptions {
+    /// Which frame time.
+    pub source: Source,
+    /// Column of a file without a header, from 1.
+    pub column: usize,
+    /// Its unit.
+    pub unit: Unit,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self {
+            source: Source::Present,
+            column: 1,
+            unit: Unit::Millis,
+        }
+    }
+}
+
+/// One run of one swap chain.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FrameRun {
+    /// Program, process and swap chain, as far as the log knows them.
+    pub name: String,
+    /// Frame times in milliseconds, in order; all finite and above 0.
+    pub frame_ms: Vec<f64>,
+    /// Share of the time span that the frames cover; `None` if the log has no time of its own.
+    pub coverage: Option<f64>,
+    /// What must be said: units, gaps, dropped frames, clock steps.
+    pub notes: Vec<String>,
+}
+
+/// Below this share of covered time a log is a sample of frames, not all of them.
+pub const COVERAGE_MIN: f64 = 0.95;
+
+impl FrameRun {
+    /// Whether the log holds every frame, as far as can be told.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.coverage.is_none_or(|share| share >= COVERAGE_MIN)
+    }
+}
+
+/// What a file holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FrameLog {
+    /// Which kind of log, in words.
+    pub kind: &'static str,
+    /// Its runs: several for CapFrameX aggregations, else the one with the most time.
+    pub runs: Vec<FrameRun>,
+    /// Rows that were left out.
+    pub rejected: Rejections,
+    /// What was not chosen: other processes and swap chains.
+    pub notes: Vec<String>,
+}
+
+/// Why a log cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// The reader failed.
+    #[error("cannot read on after line {line}")]
+    Read {
+        /// Last line that was read.
+        line: usize,
+        /// The reader's answer.
+        source: std::io::Error,
+    },
+    /// No known kind of log.
+    #[error("line {line}, column {column}: {why}")]
+    Unusable {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// What was found there.
+        why: String,
+    },
+    /// A header, but no frame.
+    #[error("there is no frame in it ({rejected} rows were left out)")]
+    Empty {
+        /// Rows that were left out.
+        rejected: usize,
+    },
+}
+
+/// Reads a log from anything that can be read, without holding the file: 8 bytes per frame stay.
+///
+/// # Errors
+///
+/// [`LogError`]; damaged rows are no error, they are counted.
+pub fn read(reader: impl Read, options: &ReadOptions) -> Result<FrameLog, LogError> {
+    let mut lines = lines::Lines::new(reader);
+    let log = if lines.starts_with_brace()? {
+        capframex::read(&lines.rest()?, options)?
+    } else {
+        table::read(&mut lines, options)?
+    };
+    if log.runs.iter().all(|run| run.frame_ms.is_empty()) {
+        return Err(LogError::Empty {
+            rejected: log.rejected.count,
+        });
+    }
+    Ok(log)
+}
+
+/// Joins frames shorter than `ms` to the one after them: pairs of presents that were shown as one.
+#[must_use]
+pub fn merge_short(frame_ms: &[f64], ms: f64) -> Vec<f64> {
+    let mut merged = Vec::with_capacity(frame_ms.len());
+    let mut waiting = 0.0;
+    for frame in frame_ms {
+        waiting += frame;
+        if *frame >= ms {
+            merged.push(waiting);
+            waiting = 0.0;
+        }
+    }
+    if waiting > 0.0 {
+        merged.push(waiting);
+    }
+    merged
+}
+
+/// Whether presents alternate between very short and long ones: a limiter with mailbox, or frame generation.
+#[must_use]
+pub fn alternates(frame_ms: &[f64]) -> bool {
+    let mean = crate::sample::mean(frame_ms);
+    let short = frame_ms.iter().filter(|&&frame| frame < mean / 5.0).count();
+    let paired = frame_ms.windows(2).filter(|pair| match pair {
+        [first, second] => *first < mean / 5.0 && *second > mean / 2.0,
+        _ => false,
+    });
+    frame_ms.len() >= 20 && short * 10 >= frame_ms.len() && paired.count() * 10 >= short * 8
+}
