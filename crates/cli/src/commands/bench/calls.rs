@@ -5,6 +5,8 @@
     reason = "calls of the OpenCL ABI on the bench's own memory"
 )]
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Result, bail};
 use towpath_settings::Fixes;
 use towpath_transfer::engine::Bring;
@@ -17,6 +19,9 @@ use super::transfer::PIXEL_BYTES;
 pub(super) enum Device {
     /// A buffer.
     Buffer(Buffer),
+    /// Rows of a buffer: bytes of a row, rows, and bytes from row to row on the device; packed on the
+    /// host.
+    Rect(Buffer, usize, usize, usize),
     /// An image and its width and height.
     Image(Image, usize, usize),
 }
@@ -32,6 +37,21 @@ impl Device {
                 },
                 host,
                 rows: HostRows::Bytes(buffer.bytes()),
+            },
+            Self::Rect(buffer, row_bytes, rows, pitch) => Transfer {
+                region: Region::Rect {
+                    memory: buffer.handle(),
+                    origin: [0; 3],
+                    region: [*row_bytes, *rows, 1],
+                    row_pitch: *pitch,
+                    slice_pitch: 0,
+                },
+                host,
+                rows: HostRows::Rect {
+                    origin: [0; 3],
+                    row_pitch: 0,
+                    slice_pitch: 0,
+                },
             },
             Self::Image(image, width, height) => Transfer {
                 region: Region::Image {
@@ -81,7 +101,12 @@ pub(super) fn prefault_and_read(cl: &Cl, call: &Transfer) -> Result<()> {
         fixes: Fixes::forced(),
         rules: &rules,
     };
-    let _done = readback::prepare(&call.footprint()?, &context).run();
+    let plan = readback::prepare(&call.footprint()?, &context);
+    if plan.is_prefault() {
+        // SAFETY: a live queue.
+        checked("flush", unsafe { (cl.functions().flush)(cl.queue()) })?;
+    }
+    let _done = plan.run();
     read(cl, call)
 }
 
@@ -115,6 +140,71 @@ pub(super) fn staged_write(cl: &Cl, staging: &Staging, call: &Transfer) -> Resul
     let _moved = unsafe { staging.write(cl.queue(), call, &[]) }?;
     Ok(())
 }
+
+/// Work for the device of a known length: copies between two buffers of its own.
+pub(super) struct Work {
+    from: Buffer,
+    to: Buffer,
+    copy: Duration,
+}
+
+impl Work {
+    /// Makes the buffers and times a copy.
+    pub(super) fn new(cl: &Cl) -> Result<Self> {
+        let mut work = Self {
+            from: cl.buffer(WORK_BYTES)?,
+            to: cl.buffer(WORK_BYTES)?,
+            copy: Duration::ZERO,
+        };
+        // The first makes the memory; the others are timed together.
+        work.copy_times(cl, 2)?;
+        finish(cl)?;
+        let start = Instant::now();
+        work.copy_times(cl, 8)?;
+        finish(cl)?;
+        work.copy = start.elapsed() / 8;
+        Ok(work)
+    }
+
+    /// Queues about `length` of work and lets the device begin.
+    pub(super) fn queue(&self, cl: &Cl, length: Duration) -> Result<()> {
+        let count = length.as_secs_f64() / self.copy.as_secs_f64().max(1e-6);
+        // At most a second or so of work; the cast saturates.
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "clamped"
+        )]
+        let count = count.round().clamp(0.0, 10_000.0) as usize;
+        self.copy_times(cl, count)?;
+        // SAFETY: a live queue.
+        checked("flush", unsafe { (cl.functions().flush)(cl.queue()) })
+    }
+
+    fn copy_times(&self, cl: &Cl, count: usize) -> Result<()> {
+        for _ in 0..count {
+            // SAFETY: a live queue and two live buffers of this size.
+            let code = unsafe {
+                (cl.functions().copy_buffer)(
+                    cl.queue(),
+                    self.from.handle(),
+                    self.to.handle(),
+                    0,
+                    0,
+                    WORK_BYTES,
+                    0,
+                    std::ptr::null(),
+                    std::ptr::null_mut(),
+                )
+            };
+            checked("copy", code)?;
+        }
+        Ok(())
+    }
+}
+
+/// 16 MiB: a few microseconds on a GPU, under two milliseconds on a processor.
+const WORK_BYTES: usize = 16 << 20;
 
 fn checked(what: &str, code: i32) -> Result<()> {
     if code != SUCCESS {

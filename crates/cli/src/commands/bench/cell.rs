@@ -16,6 +16,8 @@ use super::transfer::{PICTURE, PICTURE_BYTES, PIXEL_BYTES};
 pub(super) enum Kind {
     /// A buffer.
     Buffer,
+    /// Rows of a buffer with gaps between them on the device.
+    Rect,
     /// A two-dimensional image of four floats.
     Image,
 }
@@ -24,6 +26,7 @@ impl Kind {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Buffer => "buffer",
+            Self::Rect => "rect",
             Self::Image => "image",
         }
     }
@@ -42,6 +45,11 @@ impl Kind {
         };
         if width * height * PIXEL_BYTES != bytes || !(2..=16_384).contains(&height) {
             return Ok(None);
+        }
+        if self == Self::Rect {
+            let (row, pitch) = (width * PIXEL_BYTES, width * PIXEL_BYTES + 4096);
+            let buffer = cl.buffer(pitch * height).context("no device memory")?;
+            return Ok(Some(Device::Rect(buffer, row, height, pitch)));
         }
         let image = cl.image(width, height).context("no image")?;
         Ok(Some(Device::Image(image, width, height)))
@@ -65,6 +73,8 @@ pub(super) struct CellResult {
     pub(super) kind: &'static str,
     pub(super) bytes: usize,
     pub(super) state: &'static str,
+    /// Length of the device work queued right before each call, in multiples of the prefault's time.
+    pub(super) overlap: f64,
     pub(super) arms: Vec<ArmResult>,
 }
 
@@ -116,6 +126,7 @@ pub(super) fn run(
         kind: kind.name(),
         bytes,
         state: state.name(),
+        overlap: 0.0,
         arms: results,
     })
 }

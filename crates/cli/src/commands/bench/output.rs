@@ -88,7 +88,17 @@ fn render(document: &Document) -> String {
         let wall = |arm: &ArmResult| millis(arm, |sample| sample.wall_ns);
         let forward = cell.arms.first().map_or(0.0, |arm| median(&wall(arm)));
         // Writing to a string cannot fail.
-        let _ok = writeln!(text, "\n{} {}, {}", cell.kind, mib(cell.bytes), cell.state);
+        let behind = match cell.overlap {
+            times if times > 0.0 => format!(", behind {times} x work"),
+            _ => String::new(),
+        };
+        let _ok = writeln!(
+            text,
+            "\n{} {}, {}{behind}",
+            cell.kind,
+            mib(cell.bytes),
+            cell.state
+        );
         let _ok = writeln!(
             text,
             "  {:<20} {:>9} {:>9} {:>8} {:>9} {:>9} {:>8} {:>9}",

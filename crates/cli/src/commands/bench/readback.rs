@@ -1,16 +1,16 @@
 //! `towpath bench readback`.
 
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use towpath_measure::random::Random;
-use towpath_memory::Mapping;
+use towpath_memory::{Mapping, Prefault, prefault};
 use towpath_transfer::engine::{Backend, Bring, Pinned};
 use towpath_transfer::opencl::{Cl, Slot};
 
 use super::arm::{Arm, Meter, Sample, ns};
-use super::calls::{self, Device};
+use super::calls::{self, Device, Work};
 use super::cell::{self, CellResult, Kind, Stagings};
 use super::memory::{State, fresh, pattern, warm_host};
 use super::output::{self, Document};
@@ -28,7 +28,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let progress = output::Progress::new();
     let mut cells = Vec::new();
     for bytes in args.sizes(&device) {
-        for kind in [Kind::Buffer, Kind::Image] {
+        for kind in kinds(args.is_quick()) {
+            let kind = *kind;
             if kind == Kind::Image && !device.has_images {
                 continue;
             }
@@ -40,6 +41,13 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
                 progress.say(kind, bytes, *state);
                 cells.push(bench.cell(args, kind, *state, &mut stagings, &mut random)?);
             }
+            for overlap in args.overlaps() {
+                progress.say(kind, bytes, State::Cold);
+                bench.overlap_with(overlap)?;
+                let mut cell = bench.cell(args, kind, State::Cold, &mut stagings, &mut random)?;
+                cell.overlap = overlap;
+                cells.push(cell);
+            }
             stagings.trim();
         }
     }
@@ -48,6 +56,14 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         args,
         &Document::new("towpath.bench-readback/1", &device, args, cells),
     )
+}
+
+const fn kinds(is_quick: bool) -> &'static [Kind] {
+    if is_quick {
+        &[Kind::Buffer, Kind::Image]
+    } else {
+        &[Kind::Buffer, Kind::Rect, Kind::Image]
+    }
 }
 
 const fn states(is_quick: bool) -> &'static [State] {
@@ -71,6 +87,8 @@ struct Bench<'a> {
     expected: Vec<u8>,
     warm: Mapping,
     pinned: Option<Slot>,
+    /// Work to queue before each call, and for how long.
+    work: Option<(Work, Duration)>,
 }
 
 impl<'a> Bench<'a> {
@@ -85,7 +103,24 @@ impl<'a> Bench<'a> {
             expected,
             warm: fresh(bytes, State::Warm)?,
             pinned,
+            work: None,
         })
+    }
+
+    /// From now on queues device work before each call: `times` as long as a prefault takes.
+    fn overlap_with(&mut self, times: f64) -> Result<()> {
+        let bytes = self.expected.len();
+        warm_host(bytes)?;
+        let destination = fresh(bytes, State::Cold)?;
+        let start = Instant::now();
+        let _done = prefault(destination.range(), &Prefault::default())?;
+        let length = start.elapsed().mul_f64(times);
+        let work = match self.work.take() {
+            Some((work, _)) => work,
+            None => Work::new(self.cl)?,
+        };
+        self.work = Some((work, length));
+        Ok(())
     }
 
     fn cell(
@@ -131,6 +166,9 @@ impl<'a> Bench<'a> {
         warm_host(bytes)?;
         let destination = fresh(bytes, state)?;
         let call = self.memory.call(destination.range().address);
+        if let Some((work, length)) = &self.work {
+            work.queue(self.cl, *length)?;
+        }
         let mut sample = measure(self.cl, arm, &call, state, stagings)?;
         check(destination.as_slice(), &self.expected)?;
         let start = Instant::now();

@@ -29,6 +29,10 @@ pub(crate) struct Args {
     /// Chunks of the staged arms, with K or M [default: 4M; 2M and 8M too without --quick].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = bytes)]
     chunks: Vec<usize>,
+    /// Cold reads also behind queued device work, as multiples of the prefault's time [default: none
+    /// with --quick, else 0.5,1,2].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    overlap: Option<Vec<f64>>,
     /// Seed of the order of the arms.
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
@@ -60,6 +64,17 @@ impl Args {
             seed: self.seed,
             json: self.json.clone(),
         }
+    }
+
+    /// Multiples of device work for cold reads.
+    pub(super) fn overlaps(&self) -> Vec<f64> {
+        let default: &[f64] = if self.quick { &[] } else { &[0.5, 1.0, 2.0] };
+        let asked = self.overlap.as_deref().unwrap_or(default);
+        asked
+            .iter()
+            .copied()
+            .filter(|times| *times > 0.0 && *times <= 100.0)
+            .collect()
     }
 
     pub(super) const fn is_quick(&self) -> bool {

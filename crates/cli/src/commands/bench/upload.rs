@@ -26,7 +26,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let progress = output::Progress::new();
     let mut cells = Vec::new();
     for bytes in args.sizes(&device) {
-        for kind in [Kind::Buffer, Kind::Image] {
+        for kind in [Kind::Buffer, Kind::Rect, Kind::Image] {
+            if kind == Kind::Rect && args.is_quick() {
+                continue;
+            }
             if kind == Kind::Image && !device.has_images {
                 continue;
             }
