@@ -81,7 +81,7 @@ fn read_arguments(mut arguments: impl Iterator<Item = String>) -> Result<Setting
     Ok(settings)
 }
 
-/// One arm in this process: `null` without a cache, `store` from and to the store in `--folder`.
+/// One arm in this process: `null` without a cache, `store` and `binaries` from and to the store in `--folder`.
 fn run_arm(arm: &str, settings: &Settings) -> Result<Value, Failure> {
     let start = Instant::now();
     let mut gpu = gpu::Gpu::new(settings.device)?;
@@ -89,6 +89,7 @@ fn run_arm(arm: &str, settings: &Settings) -> Result<Value, Failure> {
     let mut out = match arm {
         "null" => null(&mut gpu, settings)?,
         "store" => store(&mut gpu, settings)?,
+        "binaries" => binaries(&mut gpu, settings)?,
         other => return Err(format!("unknown arm {other}").into()),
     };
     out["instance_and_device_ms"] = json!(device_ms);
@@ -177,6 +178,45 @@ fn store(gpu: &mut gpu::Gpu, settings: &Settings) -> Result<Value, Failure> {
         "process_write_bytes": io.write_bytes,
         "store_counts": format!("{:?}", folder.counts()),
         "load": format!("{:?}", overlay.report()),
+    }))
+}
+
+/// Pipeline binaries from and to the store; an arm of its own, since not every driver has them.
+fn binaries(gpu: &mut gpu::Gpu, settings: &Settings) -> Result<Value, Failure> {
+    if !gpu.has_binaries {
+        return Ok(json!({ "skipped": "no VK_KHR_pipeline_binary" }));
+    }
+    let shaders: Vec<Vec<u32>> = (0..settings.count)
+        .map(|n| spirv::shader(n, settings.steps))
+        .collect();
+    let root = settings
+        .folder
+        .clone()
+        .ok_or("--arm binaries needs --folder")?;
+    let identity = gpu.identity();
+    let start = Instant::now();
+    let opened = open_or_memory(
+        &[root.join("binaries")],
+        &identity,
+        &Options::new(identity.hash()),
+    );
+    let folder = opened.folder.ok_or("the store's folder cannot be used")?;
+    #[expect(unsafe_code, reason = "Vulkan")]
+    // SAFETY: the device is alive, has the extension enabled, and outlives this function.
+    let binaries =
+        unsafe { vulkan::Binaries::new(&gpu.instance, gpu.device.clone(), opened.store) };
+    let binaries = binaries.ok_or("the driver lacks functions of VK_KHR_pipeline_binary")?;
+    let (mut hits, mut new_bytes) = (0_u64, 0_u64);
+    for words in &shaders {
+        hits += u64::from(gpu.pipeline_of_binaries(words, &binaries, &mut new_bytes)?);
+    }
+    let last_ms = ms(start);
+    binaries.store().seal()?;
+    Ok(json!({
+        "device_to_last_pipeline_ms": last_ms,
+        "hits": hits,
+        "new_bytes": new_bytes,
+        "bytes_written": folder.counts().bytes_written,
     }))
 }
 

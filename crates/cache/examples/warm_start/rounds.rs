@@ -28,9 +28,9 @@ fn all(settings: &Settings, store: &Path, driver: &Path, off: &Path) -> Result<V
     // Filling is cold work too, but its runs also save: they are kept apart.
     eprintln!("filling the store, then the driver's own cache");
     let fill_store = one(settings, "store", store, None, off)?;
+    let fill_binaries = one(settings, "binaries", store, None, off)?;
     let fill_driver = one(settings, "null", store, Some(driver), off)?;
-    let mut samples =
-        json!({ "cold": [], "driver_cache": [], "store": [], "store_and_driver": [] });
+    let mut samples = json!({ "cold": [], "driver_cache": [], "store": [], "store_and_driver": [], "binaries": [] });
     for round in 0..settings.rounds.max(settings.cold_rounds) {
         let mut arms = Vec::new();
         if round < settings.cold_rounds {
@@ -40,6 +40,9 @@ fn all(settings: &Settings, store: &Path, driver: &Path, off: &Path) -> Result<V
             arms.push(("driver_cache", "null", Some(driver)));
             arms.push(("store", "store", None));
             arms.push(("store_and_driver", "store", Some(driver)));
+            if fill_binaries["skipped"].is_null() {
+                arms.push(("binaries", "binaries", None));
+            }
         }
         // The order turns from round to round, so that no arm is always the one after a cold run.
         let turn = usize::try_from(round)? % arms.len().max(1);
@@ -64,6 +67,7 @@ fn all(settings: &Settings, store: &Path, driver: &Path, off: &Path) -> Result<V
         "summary": summary(&samples, &fill_store),
         "fill_store": fill_store,
         "fill_driver": fill_driver,
+        "fill_binaries": fill_binaries,
         "samples": samples,
     }))
 }
@@ -133,6 +137,7 @@ fn summary(samples: &Value, fill: &Value) -> Value {
         "driver_cache_ms": median("driver_cache"),
         "store_ms": store,
         "store_and_driver_ms": median("store_and_driver"),
+        "binaries_ms": median("binaries"),
         "store_against_cold": median("cold") / store,
         "store_against_driver_cache": median("driver_cache") / store,
         "bytes_written_per_new_byte": number(&fill["bytes_written"]) / number(&fill["new_bytes"]),

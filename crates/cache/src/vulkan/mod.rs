@@ -39,8 +39,10 @@
 //! ```
 #![expect(unsafe_code, reason = "Vulkan calls through ash")]
 
+mod binaries;
 mod boundary;
 mod overlay;
 
+pub use binaries::{Binaries, Loaded};
 pub use boundary::{CacheSource, identity, raw_data};
 pub use overlay::{LoadReport, Made, Overlay, Saved};

@@ -7,6 +7,8 @@
 
 mod common;
 mod crash;
+#[cfg(feature = "vulkan")]
+mod driver;
 mod folders;
 mod many;
 mod saving;

@@ -1,0 +1,321 @@
+//! `VK_KHR_pipeline_binary`: pipelines from the store without a VkPipelineCache.
+//!
+//! Only for calls without a cache of the program's (VUID-09616, 09617). The driver gives a key for a
+//! creation structure before anything is compiled; under it the store has the binaries. A pipeline
+//! that was created with `CAPTURE_DATA` gives its binaries once, and its captured data is released
+//! at once: some drivers hold much memory for it.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use ash::vk;
+use towpath_sys::vulkan::pipeline_binary as abi;
+
+use crate::error::{Error, Result};
+use crate::saving::{Binary, load_pipeline, save_pipeline};
+use crate::store::Store;
+
+/// What vkGetDeviceProcAddr gives before its type is known.
+type Any = unsafe extern "system" fn();
+
+/// The extension's calls on one device, over a store.
+pub struct Binaries {
+    device: ash::Device,
+    store: Arc<Store>,
+    create: abi::CreatePipelineBinaries,
+    destroy: abi::DestroyPipelineBinary,
+    key: abi::GetPipelineKey,
+    data: abi::GetPipelineBinaryData,
+    release: abi::ReleaseCapturedPipelineData,
+}
+
+impl std::fmt::Debug for Binaries {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Binaries({:?}, {})",
+            self.device.handle(),
+            self.store.place()
+        )
+    }
+}
+
+/// Binaries of one pipeline in the driver's hands; destroyed with this value.
+#[derive(Debug)]
+pub struct Loaded<'a> {
+    owner: &'a Binaries,
+    handles: Vec<abi::Handle>,
+}
+
+impl Loaded<'_> {
+    /// The handles, for a `VkPipelineBinaryInfoKHR`.
+    #[must_use]
+    pub fn handles(&self) -> &[abi::Handle] {
+        &self.handles
+    }
+}
+
+impl Drop for Loaded<'_> {
+    fn drop(&mut self) {
+        for handle in &self.handles {
+            // SAFETY: made by this device, not destroyed yet; a pipeline made from it does not need it.
+            unsafe { (self.owner.destroy)(self.owner.device.handle(), *handle, std::ptr::null()) };
+        }
+    }
+}
+
+impl Binaries {
+    /// The extension's functions; `None` if the driver does not give them all.
+    ///
+    /// # Safety
+    ///
+    /// `device` is a device of `instance` with VK_KHR_pipeline_binary enabled, alive, and outlives this.
+    pub unsafe fn new(
+        instance: &ash::Instance,
+        device: ash::Device,
+        store: Arc<Store>,
+    ) -> Option<Self> {
+        // SAFETY: instance and device are alive by the caller's promise.
+        let get = |name: &std::ffi::CStr| unsafe {
+            instance.get_device_proc_addr(device.handle(), name.as_ptr())
+        };
+        let create = get(c"vkCreatePipelineBinariesKHR")?;
+        let destroy = get(c"vkDestroyPipelineBinaryKHR")?;
+        let key = get(c"vkGetPipelineKeyKHR")?;
+        let data = get(c"vkGetPipelineBinaryDataKHR")?;
+        let release = get(c"vkReleaseCapturedPipelineDataKHR")?;
+        Some(Self {
+            // SAFETY: the registry gives the function of this name this type.
+            create: unsafe { std::mem::transmute::<Any, abi::CreatePipelineBinaries>(create) },
+            // SAFETY: as above.
+            destroy: unsafe { std::mem::transmute::<Any, abi::DestroyPipelineBinary>(destroy) },
+            // SAFETY: as above.
+            key: unsafe { std::mem::transmute::<Any, abi::GetPipelineKey>(key) },
+            // SAFETY: as above.
+            data: unsafe { std::mem::transmute::<Any, abi::GetPipelineBinaryData>(data) },
+            // SAFETY: as above.
+            release: unsafe {
+                std::mem::transmute::<Any, abi::ReleaseCapturedPipelineData>(release)
+            },
+            device,
+            store,
+        })
+    }
+
+    /// The store behind it.
+    #[must_use]
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// The driver's key for a creation structure; compiles nothing.
+    ///
+    /// # Errors
+    ///
+    /// The driver's, or a key longer than the extension allows.
+    ///
+    /// # Safety
+    ///
+    /// `create_info` points to a valid pipeline creation structure of this device.
+    pub unsafe fn pipeline_key(&self, create_info: *const c_void) -> Result<Vec<u8>> {
+        let info = abi::PipelineCreateInfo {
+            s_type: <abi::PipelineCreateInfo as vk::TaggedStructure>::STRUCTURE_TYPE,
+            p_next: create_info.cast_mut(),
+        };
+        let mut key = empty_key();
+        // SAFETY: the caller's promise; both structures live on this stack.
+        let code = unsafe { (self.key)(self.device.handle(), &raw const info, &raw mut key) };
+        said("vkGetPipelineKeyKHR", code)?;
+        key_bytes(&key)
+    }
+
+    /// The binaries that the store has under a pipeline key, handed to the driver; `None` is a miss.
+    ///
+    /// # Errors
+    ///
+    /// The driver's; compile then.
+    pub fn load(&self, pipeline_key: &[u8]) -> Result<Option<Loaded<'_>>> {
+        let Some(binaries) = load_pipeline(&self.store, pipeline_key) else {
+            return Ok(None);
+        };
+        let keys: Vec<abi::Key> = binaries.iter().map(|binary| raw_key(&binary.key)).collect();
+        let data: Vec<abi::Data> = binaries
+            .iter()
+            .map(|binary| abi::Data {
+                data_size: binary.data.len(),
+                data: binary.data.as_ptr().cast_mut().cast(),
+            })
+            .collect();
+        let both = abi::KeysAndData {
+            binary_count: u32::try_from(binaries.len()).unwrap_or(0),
+            keys: keys.as_ptr(),
+            data: data.as_ptr(),
+        };
+        let mut info = create_info();
+        info.keys_and_data = &raw const both;
+        // SAFETY: the keys and data that `info` points to live until the end of this function; the
+        // driver only reads them.
+        let handles = unsafe { self.create_all(&info, binaries.len()) }?;
+        Ok(Some(Loaded {
+            owner: self,
+            handles,
+        }))
+    }
+
+    /// Stores the binaries of a pipeline that was created with `CAPTURE_DATA`, and releases its captured
+    /// data. Returns the bytes that were new. Durable after [`Store::flush`].
+    ///
+    /// # Errors
+    ///
+    /// The driver's or the store's.
+    ///
+    /// # Safety
+    ///
+    /// `pipeline` is alive, of this device, created with `CAPTURE_DATA`, its data not released yet.
+    pub unsafe fn capture(&self, pipeline_key: &[u8], pipeline: vk::Pipeline) -> Result<u64> {
+        let mut info = create_info();
+        info.pipeline = pipeline;
+        // SAFETY: the caller's promise.
+        let handles = unsafe { self.create_all(&info, 0) }?;
+        let loaded = Loaded {
+            owner: self,
+            handles,
+        };
+        let binaries = loaded.handles.iter().map(|handle| self.fetch(*handle));
+        let binaries: Result<Vec<Binary<Vec<u8>>>> = binaries.collect();
+        let release = abi::ReleaseInfo {
+            s_type: <abi::ReleaseInfo as vk::TaggedStructure>::STRUCTURE_TYPE,
+            p_next: std::ptr::null_mut(),
+            pipeline,
+        };
+        // SAFETY: the caller's promise; nothing more is captured from it below.
+        let code =
+            unsafe { (self.release)(self.device.handle(), &raw const release, std::ptr::null()) };
+        said("vkReleaseCapturedPipelineDataKHR", code)?;
+        save_pipeline(&self.store, pipeline_key, &binaries?)
+    }
+
+    /// Makes all binaries that `info` describes; asks for their number if `count` is 0.
+    ///
+    /// # Safety
+    ///
+    /// What `info` points to is alive.
+    unsafe fn create_all(
+        &self,
+        info: &abi::BinaryCreateInfo,
+        count: usize,
+    ) -> Result<Vec<abi::Handle>> {
+        const CALL: &str = "vkCreatePipelineBinariesKHR";
+        let mut out = abi::HandlesInfo {
+            s_type: <abi::HandlesInfo as vk::TaggedStructure>::STRUCTURE_TYPE,
+            p_next: std::ptr::null_mut(),
+            binary_count: 0,
+            binaries: std::ptr::null_mut(),
+        };
+        let device = self.device.handle();
+        if count == 0 {
+            // SAFETY: the caller's promise; without room only the number is asked.
+            let code = unsafe { (self.create)(device, info, std::ptr::null(), &raw mut out) };
+            said(CALL, code)?;
+        } else {
+            out.binary_count = u32::try_from(count).unwrap_or(0);
+        }
+        let room = out.binary_count;
+        let mut handles: Vec<abi::Handle> = vec![0; usize::try_from(room).unwrap_or(0)];
+        out.binaries = handles.as_mut_ptr();
+        // SAFETY: the caller's promise; there is room for `binary_count` handles.
+        let code = unsafe { (self.create)(device, info, std::ptr::null(), &raw mut out) };
+        handles.retain(|handle| *handle != 0);
+        let loaded = Loaded {
+            owner: self,
+            handles,
+        };
+        said(CALL, code)?;
+        // Handed on, not destroyed.
+        let mut loaded = std::mem::ManuallyDrop::new(loaded);
+        Ok(std::mem::take(&mut loaded.handles))
+    }
+
+    fn fetch(&self, handle: abi::Handle) -> Result<Binary<Vec<u8>>> {
+        const CALL: &str = "vkGetPipelineBinaryDataKHR";
+        let info = abi::DataInfo {
+            s_type: <abi::DataInfo as vk::TaggedStructure>::STRUCTURE_TYPE,
+            p_next: std::ptr::null_mut(),
+            binary: handle,
+        };
+        let (mut key, mut size) = (empty_key(), 0_usize);
+        let device = self.device.handle();
+        let (info, key_out) = (&raw const info, &raw mut key);
+        // SAFETY: the binary is alive; a null pointer asks for the size.
+        let code =
+            unsafe { (self.data)(device, info, key_out, &raw mut size, std::ptr::null_mut()) };
+        said(CALL, code)?;
+        let mut data = vec![0_u8; size];
+        let mut given = size;
+        // SAFETY: the binary is alive; the buffer has `given` bytes.
+        let code = unsafe {
+            (self.data)(
+                device,
+                info,
+                key_out,
+                &raw mut given,
+                data.as_mut_ptr().cast(),
+            )
+        };
+        said(CALL, code)?;
+        if given == 0 || given > size {
+            return Err(Error::Driver {
+                call: CALL,
+                problem: format!("announces {size} bytes and gives {given}"),
+            });
+        }
+        data.truncate(given);
+        let key = key_bytes(&key)?;
+        Ok(Binary { key, data })
+    }
+}
+
+fn create_info() -> abi::BinaryCreateInfo {
+    abi::BinaryCreateInfo {
+        s_type: <abi::BinaryCreateInfo as vk::TaggedStructure>::STRUCTURE_TYPE,
+        p_next: std::ptr::null_mut(),
+        keys_and_data: std::ptr::null(),
+        pipeline: vk::Pipeline::null(),
+        pipeline_create_info: std::ptr::null(),
+    }
+}
+
+fn empty_key() -> abi::Key {
+    abi::Key {
+        s_type: <abi::Key as vk::TaggedStructure>::STRUCTURE_TYPE,
+        p_next: std::ptr::null_mut(),
+        key_size: 0,
+        key: [0; abi::MAX_KEY_SIZE],
+    }
+}
+
+fn raw_key(bytes: &[u8]) -> abi::Key {
+    let mut key = empty_key();
+    key.key_size = u32::try_from(bytes.len()).unwrap_or(0);
+    crate::bytes::put(&mut key.key, 0, bytes);
+    key
+}
+
+fn key_bytes(key: &abi::Key) -> Result<Vec<u8>> {
+    let len = usize::try_from(key.key_size).unwrap_or(usize::MAX);
+    let bytes = key.key.get(..len).filter(|bytes| !bytes.is_empty());
+    bytes.map(<[u8]>::to_vec).ok_or_else(|| Error::Driver {
+        call: "vkGetPipelineKeyKHR",
+        problem: format!("gives a key of {len} bytes"),
+    })
+}
+
+fn said(call: &'static str, code: vk::Result) -> Result<()> {
+    match code {
+        vk::Result::SUCCESS => Ok(()),
+        code => Err(Error::Driver {
+            call,
+            problem: format!("answers {code:?} ({})", code.as_raw()),
+        }),
+    }
+}
