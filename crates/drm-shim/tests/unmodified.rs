@@ -133,3 +133,18 @@ fn bad_addresses_and_a_full_table_are_codes_not_crashes() {
         assert!(output.status.success(), "{emulate}: {}", text(&output));
     }
 }
+
+#[test]
+fn a_passed_point_of_a_private_object_is_no_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = preloaded(&artifact("drm-provider"), "local")
+        .arg("/dev/dri/renderD128")
+        .env("TOWPATH_LEDGER", folder.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    // 203 waits on passed points, of which the first, the one after the reset, and the three after
+    // the export reach the kernel; the rest of the program looks at the kernel's object eight times.
+    let entered = ledger(folder.path()).counter(Counter::WaitsEntered);
+    assert!((5..=16).contains(&entered), "{entered} waits");
+}

@@ -36,6 +36,7 @@ mod provider;
 mod quiet_thread;
 pub mod shared;
 mod time;
+pub mod vtable;
 
 pub use error::{Error, Result};
 pub use provider::{Entry, Progress, Provider, WaitFor, Waited};

@@ -226,7 +226,7 @@ fn one_doorbell_serves_many_watches_and_forgets_dropped_ones() {
     assert!(!is_readable(&bell));
     drop(watches.remove(4));
     for at in [7, 4, 2] {
-        objects.get(at).unwrap().signal_point(3);
+        objects[at].signal_point(3);
     }
     assert!(is_readable(&bell));
     assert_eq!(

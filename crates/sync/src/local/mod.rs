@@ -114,6 +114,30 @@ pub fn wait(entries: &[Entry<'_, Object>], what: WaitFor, deadline: Deadline) ->
     }
 }
 
+/// Arms and disarms a wait on any of these objects without sleeping: what a wait costs beside the
+/// sleep, for benches.
+#[doc(hidden)]
+pub fn arm_and_disarm(entries: &[Entry<'_, Object>]) {
+    let what = WaitFor::ANY.for_submit();
+    let waiter = Waiter::new(1);
+    let mut here = [const { MaybeUninit::uninit() }; INLINE];
+    let mut spilled: Vec<MaybeUninit<Node>> = Vec::new();
+    let nodes = if let Some(nodes) = here.get_mut(..entries.len()) {
+        nodes
+    } else {
+        spilled.extend(entries.iter().map(|_| MaybeUninit::uninit()));
+        &mut spilled
+    };
+    let mut armed = ArmedNodes {
+        entries,
+        nodes,
+        used: 0,
+    };
+    for entry in entries {
+        let _armed = armed.arm(entry, &waiter, what);
+    }
+}
+
 /// What one look at all objects found.
 #[derive(Clone, Copy, Debug)]
 struct Look {

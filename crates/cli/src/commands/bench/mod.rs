@@ -15,6 +15,7 @@ mod readback;
 mod textures;
 mod transfer;
 mod upload;
+mod waits;
 
 /// Measures a host path on this machine.
 #[derive(Debug, clap::Args)]
@@ -36,6 +37,8 @@ enum What {
     Upload(UploadArgs),
     /// Pipeline caches: what saving costs a disk and its other readers.
     Cache(cache::Args),
+    /// Sync objects: checks, signals, waits, round trips, frames.
+    Waits(waits::Args),
 }
 
 /// Options of `bench upload`.
@@ -65,5 +68,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         What::Upload(args) => upload::run(&args.transfer),
         What::Cache(args) => cache::run(args),
+        What::Waits(args) => waits::run(args),
     }
 }

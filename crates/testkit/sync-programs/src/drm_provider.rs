@@ -1,0 +1,141 @@
+//! Uses the kernel's objects through `towpath_sync::drm`: on a real render node in the guest, and under
+//! the shim, which counts the waits that reach it.
+//!
+//! `drm-provider NODE`
+#![expect(clippy::print_stdout, reason = "a test program reports on its output")]
+
+use std::error::Error;
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use towpath_sync::drm::Drm;
+use towpath_sync::local;
+use towpath_sync::mixed::{self, AnyObject, Doorbell};
+use towpath_sync::{Deadline, Entry, Provider as _, WaitFor};
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+fn main() -> ExitCode {
+    let node = std::env::args().nth(1).unwrap_or_default();
+    let outcome = passed_points(&node)
+        .and_then(|()| fences(&node))
+        .and_then(|()| kinds(&node));
+    match outcome {
+        Ok(()) => {
+            println!("drm-provider: ok");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            println!("drm-provider: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn ensure(condition: bool, what: &str) -> Outcome {
+    if condition { Ok(()) } else { Err(what.into()) }
+}
+
+/// Waits of which three reach the kernel: the first, the one after the reset, the two after the export.
+fn passed_points(node: &str) -> Outcome {
+    let drm = Drm::open(Path::new(node))?;
+    let object = drm.create(false)?;
+    let wait = |point| {
+        let entries = [Entry {
+            object: &object,
+            point,
+        }];
+        drm.wait(&entries, WaitFor::ALL, Deadline::POLL)
+    };
+    drm.signal_point(&object, 5)?;
+    for _ in 0..100 {
+        wait(5)?;
+        wait(4)?;
+    }
+    drm.reset(&object)?;
+    ensure(wait(5).is_err(), "a point that was reset is remembered")?;
+    drm.signal_point(&object, 7)?;
+    let ticket = drm.export(&object)?.ok_or("no descriptor")?;
+    let other = drm
+        .import(ticket.as_fd())?
+        .ok_or("no object behind the descriptor")?;
+    wait(7)?;
+    wait(7)?;
+    drm.reset(&other)?;
+    ensure(wait(7).is_err(), "an object that others have is remembered")
+}
+
+fn fences(node: &str) -> Outcome {
+    let drm = Drm::open(Path::new(node))?;
+    let (from, to) = (drm.create(true)?, drm.create(false)?);
+    let fence = drm.fence_of(&from, 0)?;
+    ensure(
+        drm.status(&fence) == 1,
+        "the fence of a signaled object is done",
+    )?;
+    let both = drm.join(&fence, &fence.clone())?;
+    drm.attach(&to, 3, &both)?;
+    ensure(drm.query(&to)?.reached == 3, "a fence attached at a point")?;
+    ensure(drm.fence_of(&to, 4).is_err(), "a point that is not there")?;
+    let at_two = drm.fence_of(&to, 2)?;
+    ensure(drm.status(&at_two) == 1, "the fence of a passed point")?;
+    let entry = |object| Entry { object, point: 0 };
+    drm.transfer(
+        Entry {
+            object: &from,
+            point: 9,
+        },
+        entry(&to),
+        false,
+    )?;
+    ensure(drm.query(&from)?.submitted == 9, "a transfer")
+}
+
+/// A wait over the kernel's and our own objects, and a doorbell with both.
+fn kinds(node: &str) -> Outcome {
+    let drm = Drm::open(Path::new(node))?;
+    let (kernel, own) = (drm.create(false)?, local::Object::new(false));
+    let any = [
+        AnyObject::Drm(drm.clone(), kernel.clone()),
+        AnyObject::Local(own.clone()),
+    ];
+    let entries: Vec<_> = any
+        .iter()
+        .map(|object| Entry { object, point: 1 })
+        .collect();
+    let until = || Deadline::after(Duration::from_secs(20));
+    let (signaller, object) = (drm.clone(), kernel.clone());
+    let later = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        signaller.signal_point(&object, 1)
+    });
+    let waited = mixed::wait(&entries, WaitFor::ANY.for_submit(), until())?;
+    ensure(
+        waited.first == Some(0),
+        "the kernel's object ended the wait",
+    )?;
+    later
+        .join()
+        .map_err(|_panic| "the other thread panicked")??;
+    let late = own.clone();
+    let later = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        late.signal_point(1);
+    });
+    mixed::wait(&entries, WaitFor::ALL.for_submit(), until())?;
+    later.join().map_err(|_panic| "the other thread panicked")?;
+
+    let bell = Doorbell::new()?;
+    let mut watches = Vec::new();
+    for (token, object) in (0..).zip(&any) {
+        watches.push(bell.watch(object, 2, false, token)?);
+    }
+    ensure(bell.drain()?.is_empty(), "nothing is ready")?;
+    drm.signal_point(&kernel, 2)?;
+    own.signal_point(2);
+    let mut tokens = bell.drain()?;
+    tokens.sort_unstable();
+    ensure(tokens == [0, 1], "both rang")
+}
