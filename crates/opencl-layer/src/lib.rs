@@ -13,7 +13,7 @@
 //! # Invariants
 //!
 //! - **The program's call is forwarded exactly once**, whatever happens to our own work before it; or it
-//!   was staged, by the table in [`stage`'s](stage) header, and is done.
+//!   was staged, by the table in the header of `stage`, and is done.
 //! - Without a ledger and with all fixes off the layer's table is empty: calls pass it by.
 //! - A small call costs two clock reads and some atomics: no lock, no allocation, no system call.
 //! - Inside the program's event callbacks the layer makes no OpenCL call of its own.

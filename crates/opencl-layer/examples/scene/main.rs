@@ -54,6 +54,7 @@ const SCENES: &[(&str, Scene)] = &[
     ("staging-gate", staging::gate),
     ("staging-failures", staging::failures),
     ("staging-shortage", staging::shortage),
+    ("staging-in-callback", staging::released_in_callback),
     ("staging-reopened", staging::reopened),
     ("small-reads", cost::small_reads),
     ("refused-reads", cost::refused_reads),

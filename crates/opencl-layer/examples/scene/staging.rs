@@ -556,3 +556,70 @@ pub(crate) fn reopened() {
         }
     }
 }
+
+struct Last {
+    cl: *const Cl,
+    done: AtomicBool,
+}
+
+/// The program gives its queue back inside a callback.
+pub(crate) fn released_in_callback() {
+    let cl = Cl::open();
+    let buffer = cl.buffer(BYTES);
+    let host = Host::new(Kind::Cold, BYTES);
+    see("read", cl.read(buffer, BYTES, host.at(0)));
+    let last = Last {
+        cl: &raw const cl,
+        done: AtomicBool::new(false),
+    };
+    let (code, event) = cl.start_read(buffer, BYTES, host.at(0), &[]);
+    see("start", code);
+    let data = std::ptr::from_ref(&last).cast_mut().cast();
+    let notify = Some(release_queue as unsafe extern "C" fn(cl_event, i32, *mut c_void));
+    see(
+        "set",
+        call!(cl, clSetEventCallback(event, CL_COMPLETE, notify, data)),
+    );
+    while !last.done.load(Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+    see("end", cl.end(event));
+    let second = cl.make_queue(cl.context, 0, 0);
+    let list = null();
+    let code = call!(
+        cl,
+        clEnqueueReadBuffer(
+            second,
+            buffer,
+            CL_TRUE,
+            0,
+            BYTES,
+            host.at(0),
+            0,
+            list,
+            null_mut()
+        )
+    );
+    see("second", code);
+    see("bytes", format!("{:x}", hash(&host.content())));
+    assert_eq!(call!(cl, clReleaseCommandQueue(second)), 0);
+    cl.release(buffer);
+    assert_eq!(call!(cl, clReleaseContext(cl.context)), 0);
+    cl.print_counts(&[
+        "mems",
+        "queues",
+        "events",
+        "contexts",
+        "maps",
+        "pinned_bytes",
+    ]);
+}
+
+unsafe extern "C" fn release_queue(_event: cl_event, _status: i32, data: *mut c_void) {
+    // SAFETY: the scene's `Last`, which outlives the callback.
+    let last = unsafe { &*data.cast::<Last>() };
+    // SAFETY: as above.
+    let cl = unsafe { &*last.cl };
+    assert_eq!(call!(cl, clReleaseCommandQueue(cl.queue)), 0);
+    last.done.store(true, Ordering::Release);
+}

@@ -11,7 +11,7 @@ use opencl_sys::{
 use super::forward;
 use crate::boundary::wall;
 use crate::observe::DRIVER_MEMORY;
-use crate::{devices, images, next, stage};
+use crate::{devices, images, inside, next, stage};
 
 /// `clReleaseMemObject`.
 pub(super) unsafe extern "C" fn release_memory(memory: cl_mem) -> cl_int {
@@ -19,7 +19,10 @@ pub(super) unsafe extern "C" fn release_memory(memory: cl_mem) -> cl_int {
         images::forget(memory);
         stage::forget(memory);
         // A program that releases what it never unmapped.
-        if DRIVER_MEMORY.has_owner(memory.addr()) && is_last_reference(memory) {
+        if DRIVER_MEMORY.has_owner(memory.addr())
+            && !inside::is_callback()
+            && is_last_reference(memory)
+        {
             DRIVER_MEMORY.remove_owner(memory.addr());
         }
     });

@@ -13,7 +13,7 @@ use towpath_transfer::engine::Shape;
 use towpath_transfer::opencl::{Buffer, Cl, Functions, Image, Staging};
 
 use super::functions;
-use crate::devices;
+use crate::{devices, inside};
 
 /// The staging of one program queue.
 #[derive(Debug)]
@@ -75,6 +75,7 @@ pub(super) fn of(queue: cl_command_queue, shape: Shape) -> Option<Arc<Entry>> {
     if entries.len() >= ENTRIES_MAX {
         return None;
     }
+    drop_aside();
     let entry = Arc::new(make(queue, shape)?);
     MAKER.store(std::process::id(), Ordering::Relaxed);
     entries.push(Arc::clone(&entry));
@@ -114,6 +115,9 @@ pub(crate) fn shape() -> Shape {
 }
 
 /// The program releases a queue: with its last reference its staging goes, before the driver's answer.
+///
+/// Inside a callback nothing can be given back, nor the driver asked whether this is the last reference:
+/// the staging is put aside, and a queue that lives on gets another.
 pub(crate) fn release(queue: cl_command_queue) {
     if COUNT.load(Ordering::Relaxed) == 0 || !is_maker() {
         return;
@@ -124,22 +128,41 @@ pub(crate) fn release(queue: cl_command_queue) {
     let Some(at) = entries.iter().position(|entry| entry.queue == queue.addr()) else {
         return;
     };
-    let references: Option<cl_uint> = devices::ask_queue(queue, CL_QUEUE_REFERENCE_COUNT);
-    if references.is_some_and(|count| count > 1) {
-        return;
+    let in_callback = inside::is_callback();
+    if !in_callback {
+        let references: Option<cl_uint> = devices::ask_queue(queue, CL_QUEUE_REFERENCE_COUNT);
+        if references.is_some_and(|count| count > 1) {
+            return;
+        }
     }
     let gone = entries.swap_remove(at);
+    if in_callback {
+        if let Ok(mut aside) = ASIDE.lock() {
+            aside.push(gone);
+        }
+        return;
+    }
     COUNT.store(entries.len(), Ordering::Relaxed);
     drop(entries);
     drop(gone);
+    drop_aside();
+}
+
+/// Staging that a callback released, to be given back outside of it.
+static ASIDE: Mutex<Vec<Arc<Entry>>> = Mutex::new(Vec::new());
+
+fn drop_aside() {
+    let aside = ASIDE.lock().map(|mut aside| std::mem::take(&mut *aside));
+    drop(aside);
 }
 
 /// Gives everything back.
 pub(crate) fn release_all() {
-    if COUNT.load(Ordering::Relaxed) > 0
-        && is_maker()
-        && let Ok(mut entries) = ENTRIES.lock()
-    {
+    if COUNT.load(Ordering::Relaxed) == 0 || !is_maker() {
+        return;
+    }
+    drop_aside();
+    if let Ok(mut entries) = ENTRIES.lock() {
         COUNT.store(0, Ordering::Relaxed);
         entries.clear();
     }

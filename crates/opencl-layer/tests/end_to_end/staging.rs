@@ -203,3 +203,10 @@ fn the_calibration_decides() {
     let other = run_with(other).outcomes();
     assert_eq!(other[Outcome::Prefaulted.text()], 16, "{other:?}");
 }
+
+#[test]
+fn a_queue_released_in_a_callback_takes_its_staging_along_later() {
+    for seen in same("staging-in-callback", Driver::Fake) {
+        nothing_left(&seen);
+    }
+}
