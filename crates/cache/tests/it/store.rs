@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::common::{append, has, key, open, options, payload};
 use towpath_cache::{Error, Kind, Limits, Options, Store};
-use towpath_failing_disk::FailingDisk;
+use towpath_failing_disk::{FailingDisk, Remains};
 
 fn open_on(disk: &FailingDisk, day: u32) -> Store {
     let options = Options { day, ..options() };
@@ -230,4 +230,20 @@ fn what_the_format_cannot_hold_is_refused() {
     assert!(matches!(error, Error::TooLarge { given: 1025, .. }));
     store.append(Kind::BLOB, &[0; 1024], b"").unwrap();
     assert_eq!(store.lookup(Kind::BLOB, &[0; 1024]).unwrap().len(), 0);
+}
+
+#[test]
+fn what_another_process_left_unsynced_is_synced_before_it_is_acknowledged() {
+    let disk = FailingDisk::new();
+    let killed = open(disk.clone());
+    append(&killed, 1).unwrap();
+    drop(killed);
+    assert!(!has(&open(disk.after_crash(Remains::Nothing)), 1));
+    let store = open(disk.other_process());
+    // Known already, so nothing is written; but it must not be acknowledged on trust.
+    let ticket = append(&store, 1).unwrap();
+    assert!(!store.is_durable(ticket));
+    store.flush().unwrap();
+    assert!(store.is_durable(ticket));
+    assert!(has(&open(disk.after_crash(Remains::Nothing)), 1));
 }
