@@ -7,13 +7,21 @@
 
 use towpath_ledger::{Call, Counter, HostPath, Outcome, SiteKey, Stack, Writer, read_folder};
 use towpath_measure::Nanos;
-use towpath_report::ledger::{Observed, Rates, html, json, predict, text};
+use towpath_report::ledger::{Basis, Observed, Rates, html, json, predict, text};
 use towpath_settings::Fixes;
+use towpath_transfer::policy::{Calibration, Class, Direction, Mechanism, Timing, Warmth};
 
 const RATES: Rates = Rates {
     prefault_s_per_byte: 1e-10,
     warm_s_per_byte: 1e-10,
 };
+
+fn basis() -> Basis {
+    Basis {
+        rates: Some(RATES),
+        ..Basis::default()
+    }
+}
 
 fn observed(record: impl Fn(&Writer)) -> Observed {
     let folder = tempfile::tempdir().unwrap();
@@ -48,7 +56,7 @@ fn cold() -> Call {
 #[test]
 fn a_cold_read_is_predicted_from_cold_time_less_warm_time_less_prefault() {
     let seen = observed(|writer| read(writer, &cold()));
-    let prediction = predict(&seen.sites[0], Some(&RATES)).unwrap();
+    let prediction = predict(&seen.sites[0], &basis()).unwrap();
     // 100 ms less twice 104,857,600 bytes at 0.1 ns.
     assert_eq!(prediction.saved, Nanos(100_000_000 - 2 * 10_485_760));
     assert!(
@@ -56,7 +64,11 @@ fn a_cold_read_is_predicted_from_cold_time_less_warm_time_less_prefault() {
         "{}",
         prediction.rule
     );
-    assert_eq!(predict(&seen.sites[0], None), None, "no rate, no claim");
+    assert_eq!(
+        predict(&seen.sites[0], &Basis::default()),
+        None,
+        "no rate, no claim"
+    );
 }
 
 #[test]
@@ -70,7 +82,7 @@ fn a_sites_own_warm_calls_are_the_better_rate() {
         };
         read(writer, &warm);
     });
-    let prediction = predict(&seen.sites[0], Some(&RATES)).unwrap();
+    let prediction = predict(&seen.sites[0], &basis()).unwrap();
     assert_eq!(
         prediction.saved,
         Nanos(100_000_000 - 40_000_000 - 10_485_760)
@@ -87,7 +99,7 @@ fn nothing_is_predicted_where_the_fix_was_active_or_nothing_was_cold() {
         };
         read(writer, &call);
     });
-    assert_eq!(predict(&active.sites[0], Some(&RATES)), None);
+    assert_eq!(predict(&active.sites[0], &basis()), None);
     let warm = observed(|writer| {
         let call = Call {
             cold_bytes: 0,
@@ -95,7 +107,7 @@ fn nothing_is_predicted_where_the_fix_was_active_or_nothing_was_cold() {
         };
         read(writer, &call);
     });
-    assert_eq!(predict(&warm.sites[0], Some(&RATES)), None);
+    assert_eq!(predict(&warm.sites[0], &basis()), None);
 }
 
 #[test]
@@ -104,7 +116,7 @@ fn the_text_holds_numbers_outcome_and_prediction() {
         read(writer, &cold());
         writer.count(Counter::Contexts, 1234);
     });
-    let text = text(&seen, Some(&RATES), 10);
+    let text = text(&seen, &basis(), 10);
     for part in [
         "readback",
         "clEnqueueReadImage",
@@ -131,7 +143,7 @@ fn what_is_not_known_is_not_shown_as_nothing() {
         read(writer, &call);
     });
     assert!(
-        text(&seen, None, 10)
+        text(&seen, &Basis::default(), 10)
             .lines()
             .nth(1)
             .unwrap()
@@ -143,11 +155,11 @@ fn what_is_not_known_is_not_shown_as_nothing() {
 #[test]
 fn json_and_html_hold_every_site_and_html_escapes_names() {
     let seen = observed(|writer| read(writer, &cold()));
-    let value = json(&seen, Some(&RATES));
+    let value = json(&seen, &basis());
     assert_eq!(value["sites"][0]["bytes"], 100 << 20);
     assert_eq!(value["sites"][0]["device"], "<GPU> & co");
     assert_eq!(value["sites"][0]["prediction"]["saved_ns"], 79_028_480);
-    let page = html("a <b>", &["x & y".to_owned()], &seen, Some(&RATES));
+    let page = html("a <b>", &["x & y".to_owned()], &seen, &basis());
     assert!(page.contains("&lt;GPU&gt; &amp; co") && !page.contains("<GPU>"));
     assert!(page.contains("<title>a &lt;b&gt;</title>") && !page.contains("<script"));
 }
@@ -166,4 +178,46 @@ fn one_site_of_two_processes_is_one_line() {
         (2, 2)
     );
     assert_eq!(seen.writers.len(), 2);
+}
+
+#[test]
+fn a_calibrated_device_is_predicted_by_its_own_measurement() {
+    let seen = observed(|writer| read(writer, &cold()));
+    let class = |choice| Class {
+        direction: Direction::Read,
+        warmth: Warmth::Cold,
+        bytes: 64 << 20,
+        forward_ns: 50_000_000,
+        options: vec![Timing {
+            mechanism: Mechanism::Prefault,
+            ns: 20_000_000,
+        }],
+        choice,
+    };
+    let with = |choice| {
+        let calibration = Calibration {
+            classes: vec![class(choice)],
+        };
+        let calibrations = [("<GPU> & co".to_owned(), calibration)].into();
+        let basis = Basis {
+            calibrations,
+            ..basis()
+        };
+        predict(&seen.sites[0], &basis).unwrap()
+    };
+    let better = with(Mechanism::Prefault);
+    // 100 ms, of which 20 / 50 stay.
+    assert_eq!(better.saved, Nanos::from_millis(60));
+    assert!(
+        better.rule.contains("20.00 ms instead of 50.00 ms"),
+        "{}",
+        better.rule
+    );
+    let none = with(Mechanism::Forward);
+    assert_eq!(none.saved, Nanos::ZERO);
+    assert!(
+        none.rule.contains("the driver's own call is best"),
+        "{}",
+        none.rule
+    );
 }

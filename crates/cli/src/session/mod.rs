@@ -1,13 +1,15 @@
 //! What `run` and `ab` share: the run's folder, the layers, the program's environment, the ledgers.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use towpath_ledger::{LedgerFile, Problem as LedgerProblem, read_folder};
-use towpath_settings::calibration::{Snapshot, Store, default_folder};
+use towpath_settings::calibration::{Key, Snapshot, Store, default_folder};
 use towpath_settings::{Fixes, Problem, Settings};
+use towpath_transfer::policy::Calibration;
 
 pub(crate) mod beside;
 pub(crate) mod folder;
@@ -30,6 +32,7 @@ pub(crate) struct Session {
     layers: Layers,
     folder: RunFolder,
     snapshot: Option<PathBuf>,
+    frozen: Snapshot,
 }
 
 impl Session {
@@ -60,6 +63,7 @@ impl Session {
             problems,
             folder,
             snapshot: None,
+            frozen: Snapshot::default(),
         })
     }
 
@@ -100,7 +104,8 @@ impl Session {
     pub(crate) fn freeze_calibration(&mut self) -> Result<Snapshot> {
         if let Some(path) = &self.settings.calibration {
             let text = || format!("cannot use the calibration {}", path.display());
-            return Snapshot::read(path).with_context(text);
+            self.frozen = Snapshot::read(path).with_context(text)?;
+            return Ok(self.frozen.clone());
         }
         let store = Store::new(default_folder(&self.settings)?);
         let (snapshot, problems) = store.snapshot();
@@ -110,7 +115,21 @@ impl Session {
             .write(&path)
             .context("cannot freeze the calibrations")?;
         self.snapshot = Some(path);
+        self.frozen = snapshot.clone();
         Ok(snapshot)
+    }
+
+    /// The frozen calibrations of transfers that hold for this machine as it is, by the device's name.
+    pub(crate) fn transfer_calibrations(&self) -> BTreeMap<String, Calibration> {
+        let entries = self.frozen.entries().iter();
+        entries
+            .filter(|entry| entry.key.subject == Calibration::SUBJECT)
+            .filter(|entry| {
+                let Key { device, driver, .. } = &entry.key;
+                Key::of_this_machine(Calibration::SUBJECT, device, driver) == entry.key
+            })
+            .filter_map(|entry| Some((entry.key.device.clone(), entry.values().ok()?)))
+            .collect()
     }
 
     /// What a program's environment needs so that our layers are loaded, record, and apply `fixes`.

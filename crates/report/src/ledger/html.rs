@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::{Observed, Rates, cold_share, path_name, predict, stack_text};
+use super::{Basis, Observed, cold_share, path_name, predict, stack_text};
 use crate::numbers::with_unit;
 
 /// A whole page: `title`, the `lines` above the table, the sites.
 #[must_use]
-pub fn html(title: &str, lines: &[String], observed: &Observed, rates: Option<&Rates>) -> String {
+pub fn html(title: &str, lines: &[String], observed: &Observed, basis: &Basis) -> String {
     let mut rows = String::new();
     for site in &observed.sites {
         let outcomes: Vec<String> = site
@@ -15,7 +15,7 @@ pub fn html(title: &str, lines: &[String], observed: &Observed, rates: Option<&R
             .iter()
             .map(|outcome| format!("{} x {}", outcome.text(), outcome.calls))
             .collect();
-        let prediction = predict(site, rates).map_or(String::new(), |prediction| {
+        let prediction = predict(site, basis).map_or(String::new(), |prediction| {
             let saved = with_unit(prediction.saved.as_secs_f64(), "s");
             format!("would save about {saved}: {}", prediction.rule)
         });

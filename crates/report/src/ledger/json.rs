@@ -3,15 +3,15 @@
 use serde_json::{Value, json};
 use towpath_ledger::Site;
 
-use super::{Observed, Rates, path_name, predict};
+use super::{Basis, Observed, path_name, predict};
 
 /// The sum of a run's ledgers. Times are in nanoseconds.
 #[must_use]
-pub fn json(observed: &Observed, rates: Option<&Rates>) -> Value {
+pub fn json(observed: &Observed, basis: &Basis) -> Value {
     let sites: Vec<Value> = observed
         .sites
         .iter()
-        .map(|site| site_json(site, rates))
+        .map(|site| site_json(site, basis))
         .collect();
     let counters: serde_json::Map<String, Value> = observed
         .counters
@@ -27,15 +27,16 @@ pub fn json(observed: &Observed, rates: Option<&Rates>) -> Value {
         "writers": writers,
         "frames_presented": observed.frames,
         "counters": counters,
-        "rates": rates.map(|rates| json!({
+        "rates": basis.rates.map(|rates| json!({
             "prefault_s_per_byte": rates.prefault_s_per_byte,
             "warm_s_per_byte": rates.warm_s_per_byte,
         })),
+        "calibrated_devices": basis.calibrations.keys().collect::<Vec<_>>(),
         "sites": sites,
     })
 }
 
-fn site_json(site: &Site, rates: Option<&Rates>) -> Value {
+fn site_json(site: &Site, basis: &Basis) -> Value {
     let outcomes: Vec<Value> = site
         .outcomes
         .iter()
@@ -46,7 +47,7 @@ fn site_json(site: &Site, rates: Option<&Rates>) -> Value {
         .iter()
         .map(|frame| json!({"module": frame.module, "offset": frame.offset}))
         .collect();
-    let prediction = predict(site, rates)
+    let prediction = predict(site, basis)
         .map(|prediction| json!({"saved_ns": prediction.saved.0, "rule": prediction.rule}));
     json!({
         "hash": format!("{:016x}", site.hash),

@@ -12,7 +12,7 @@ mod text;
 
 pub use html::html;
 pub use json::json;
-pub use predict::{Prediction, Rates, predict};
+pub use predict::{Basis, Prediction, Rates, predict};
 pub use text::{site_text, text};
 
 /// The ledgers of one run, summed.

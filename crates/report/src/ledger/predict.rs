@@ -1,7 +1,10 @@
 //! What a fix would save at a site, from what was seen and what this machine does.
 
+use std::collections::BTreeMap;
+
 use towpath_ledger::{HostPath, Site};
 use towpath_measure::Nanos;
+use towpath_transfer::policy::{Calibration, Class, Direction, Mechanism, Warmth};
 
 use super::active_calls;
 use crate::numbers::with_unit;
@@ -15,10 +18,19 @@ pub struct Rates {
     pub warm_s_per_byte: f64,
 }
 
+/// What predictions rest on.
+#[derive(Clone, Debug, Default)]
+pub struct Basis {
+    /// The machine's rates, for devices without a calibration.
+    pub rates: Option<Rates>,
+    /// Calibrations that hold for this machine, by the device's name.
+    pub calibrations: BTreeMap<String, Calibration>,
+}
+
 /// What a fix would save at one site.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
-    /// The time that would be saved.
+    /// The time that would be saved; zero where the calibration sees no gain.
     pub saved: Nanos,
     /// By which rule, with its numbers.
     pub rule: String,
@@ -29,11 +41,12 @@ const WARM_BYTES_MIN: u64 = 1 << 20;
 
 /// What the fix of the site's path would save; `None` if nothing can be said or nothing is to be had.
 ///
-/// For readback: the wall time of the calls into cold memory, less what they would take warm, less
-/// what bringing the pages in costs. The warm rate is that of the site's own warm calls where it has
-/// some, else `rates`. For the other paths: the layer's own estimate, if it made one.
+/// The layer's own estimate comes first. Then, for transfers on a calibrated device: the calls' wall time,
+/// cut by as much as the best mechanism for their mean size was faster than the driver's own call. Else, for
+/// readback: the wall time of the calls into cold memory, less what they would take warm, less what bringing
+/// the pages in costs; the warm rate is that of the site's own warm calls where it has some.
 #[must_use]
-pub fn predict(site: &Site, rates: Option<&Rates>) -> Option<Prediction> {
+pub fn predict(site: &Site, basis: &Basis) -> Option<Prediction> {
     if active_calls(site) > 0 {
         return None;
     }
@@ -43,10 +56,47 @@ pub fn predict(site: &Site, rates: Option<&Rates>) -> Option<Prediction> {
             rule: "the layer's estimate, call by call".to_owned(),
         });
     }
-    match site.path? {
-        HostPath::Readback => readback(site, rates),
+    let path = site.path?;
+    let calibrated = basis.calibrations.get(&site.device);
+    let by_calibration = calibrated.and_then(|calibration| from_class(site, path, calibration));
+    match path {
+        HostPath::Readback => by_calibration.or_else(|| readback(site, basis.rates.as_ref())),
+        HostPath::Upload => by_calibration,
         _ => None,
     }
+}
+
+fn from_class(site: &Site, path: HostPath, calibration: &Calibration) -> Option<Prediction> {
+    let cold_wall = site.wall.saturating_sub(site.warm_wall);
+    let (direction, warmth, wall) = match path {
+        HostPath::Readback if site.cold_bytes == 0 => return None,
+        HostPath::Readback => (Direction::Read, Warmth::Cold, cold_wall),
+        _ => (Direction::Write, Warmth::Warm, site.wall),
+    };
+    let bytes = usize::try_from(site.bytes.checked_div(site.calls)?).ok()?;
+    let class = calibration.find(direction, warmth, bytes)?;
+    let best = chosen_ns(class);
+    let share = 1.0 - best as f64 / class.forward_ns.max(1) as f64;
+    let time = |ns: u64| with_unit(ns as f64 / 1e9, "s");
+    let size = with_unit(class.bytes as f64, "bytes");
+    let rule = match class.choice {
+        Mechanism::Forward => format!("calibration at {size}: the driver's own call is best"),
+        _ => format!(
+            "calibration at {size}: {} instead of {}",
+            time(best),
+            time(class.forward_ns)
+        ),
+    };
+    let saved = Nanos::from_secs_f64(wall.as_secs_f64() * share);
+    Some(Prediction { saved, rule })
+}
+
+fn chosen_ns(class: &Class) -> u64 {
+    let chosen = class
+        .options
+        .iter()
+        .find(|option| option.mechanism == class.choice);
+    chosen.map_or(class.forward_ns, |option| option.ns)
 }
 
 fn readback(site: &Site, rates: Option<&Rates>) -> Option<Prediction> {

@@ -3,19 +3,20 @@
 use std::fmt::Write as _;
 
 use towpath_ledger::{HostPath, Outcome, Site};
+use towpath_measure::Nanos;
 
-use super::{Observed, Rates, active_calls, cold_share, path_name, predict, stack_text};
+use super::{Basis, Observed, active_calls, cold_share, path_name, predict, stack_text};
 use crate::numbers::with_unit;
 
 /// The sites, most wall time first, at most `limit` of them; then the totals.
 #[must_use]
-pub fn text(observed: &Observed, rates: Option<&Rates>, limit: usize) -> String {
+pub fn text(observed: &Observed, basis: &Basis, limit: usize) -> String {
     let mut out = String::new();
     if !observed.sites.is_empty() {
         out.push_str(HEAD);
     }
     for site in observed.sites.iter().take(limit) {
-        out.push_str(&site_text(site, rates));
+        out.push_str(&site_text(site, basis));
     }
     let hidden = observed.sites.len().saturating_sub(limit);
     if hidden > 0 {
@@ -36,7 +37,7 @@ const HEAD: &str =
 
 /// One site: a line of numbers, then device, place, what the fix did, and what it would save.
 #[must_use]
-pub fn site_text(site: &Site, rates: Option<&Rates>) -> String {
+pub fn site_text(site: &Site, basis: &Basis) -> String {
     let mut out = String::new();
     let cold = cold_text(site);
     let _written = writeln!(
@@ -64,12 +65,15 @@ pub fn site_text(site: &Site, rates: Option<&Rates>) -> String {
         let saved = Saved(site.saved.0);
         line(&format!("saved about {saved} (estimate)"));
     }
-    if let Some(prediction) = predict(site, rates) {
-        let saved = with_unit(prediction.saved.as_secs_f64(), "s");
-        line(&format!(
-            "{} fix would save about {saved}:",
-            path_name(site)
-        ));
+    if let Some(prediction) = predict(site, basis) {
+        let fix = path_name(site);
+        match prediction.saved {
+            Nanos::ZERO => line(&format!("{fix} fix would save nothing:")),
+            saved => {
+                let saved = with_unit(saved.as_secs_f64(), "s");
+                line(&format!("{fix} fix would save about {saved}:"));
+            }
+        }
         line(&format!("  {}", prediction.rule));
     }
     out

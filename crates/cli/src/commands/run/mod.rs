@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use towpath_report::ledger::{self, Observed, Rates};
+use towpath_report::ledger::{self, Basis, Observed};
 use towpath_settings::{Fixes, Settings};
 use towpath_watch::{Command, End, Exit, Supervisor};
 
@@ -150,7 +150,10 @@ fn report(args: &Args, session: Option<&Session>, ran: &Ran) {
     };
     let (ledgers, problems) = session.read();
     let observed = Observed::sum(&ledgers);
-    let rates = needs_rates(&observed).then(rates::measure).flatten();
+    let basis = Basis {
+        rates: needs_rates(&observed).then(rates::measure).flatten(),
+        calibrations: session.transfer_calibrations(),
+    };
     for problem in &problems {
         say(&format!("towpath: {problem}"));
     }
@@ -158,7 +161,7 @@ fn report(args: &Args, session: Option<&Session>, ran: &Ran) {
     for note in &notes {
         say(&format!("towpath: {note}"));
     }
-    let text = ledger::text(&observed, rates.as_ref(), SITES_SHOWN);
+    let text = ledger::text(&observed, &basis, SITES_SHOWN);
     if !text.is_empty() {
         say(text.trim_end());
     }
@@ -168,7 +171,7 @@ fn report(args: &Args, session: Option<&Session>, ran: &Ran) {
         exit,
         beside: &ran.beside,
         observed: &observed,
-        rates: rates.as_ref(),
+        basis: &basis,
         notes: &notes,
         headline: headline(args, exit),
     };
@@ -209,6 +212,3 @@ fn headline(args: &Args, exit: &Exit) -> String {
 fn say(line: &str) {
     let _unread = writeln!(std::io::stderr().lock(), "{line}");
 }
-
-/// The rates used in predictions, as `json` shows them.
-type MaybeRates<'a> = Option<&'a Rates>;

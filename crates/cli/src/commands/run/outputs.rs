@@ -6,10 +6,10 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 use towpath_report::Machine;
-use towpath_report::ledger::{self, Observed};
+use towpath_report::ledger::{self, Basis, Observed};
 use towpath_watch::{End, Exit, Known};
 
-use super::{Args, MaybeRates, bundle};
+use super::{Args, bundle};
 use crate::session::{Session, beside};
 
 /// Everything that was found.
@@ -19,7 +19,7 @@ pub(super) struct Whole<'a> {
     pub(super) exit: &'a Exit,
     pub(super) beside: &'a beside::Seen,
     pub(super) observed: &'a Observed,
-    pub(super) rates: MaybeRates<'a>,
+    pub(super) basis: &'a Basis,
     pub(super) notes: &'a [String],
     pub(super) headline: String,
 }
@@ -78,14 +78,14 @@ impl Whole<'_> {
             "run_queue_wait_ns": known(exit.run_queue_wait.clone().map(|wait| json!(wait.0))),
             "beside": self.beside.json(),
             "notes": self.notes,
-            "ledger": ledger::json(self.observed, self.rates),
+            "ledger": ledger::json(self.observed, self.basis),
         })
     }
 
     fn html(&self) -> String {
         let mut lines = vec![self.headline.clone()];
         lines.extend(self.notes.iter().cloned());
-        ledger::html("towpath run", &lines, self.observed, self.rates)
+        ledger::html("towpath run", &lines, self.observed, self.basis)
     }
 }
 
