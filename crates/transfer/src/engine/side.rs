@@ -97,7 +97,15 @@ impl Destination {
             ..Prefault::default()
         };
         let answer = if let Some(start) = self.linear_start() {
-            prefault(Range::between(start + offset, start + offset + len), &how)
+            // A last row that is left to the driver's call is brought in as well: without it the last
+            // huge page would not be whole.
+            let is_last = offset + len == self.bytes;
+            let end = if is_last {
+                self.footprint.bytes()
+            } else {
+                offset + len
+            };
+            prefault(Range::between(start + offset, start + end), &how)
         } else {
             let pieces: Vec<Range> = pieces(&self.footprint, offset, len)
                 .map(|piece| piece.host)

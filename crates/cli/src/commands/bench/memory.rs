@@ -5,13 +5,14 @@ use towpath_memory::{Huge, Mapping, Prefault, prefault};
 use towpath_sys::madvise::{Advice, advise};
 
 /// The state of the host memory before a sample.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 pub(super) enum State {
     /// Every page present and written before.
     Warm,
     /// Fresh memory, no page present, no advice.
     Cold,
     /// As cold, in memory that was advised to use huge pages (what `glibc.malloc.hugetlb=1` does).
+    #[value(name = "cold-thp")]
     ColdHuge,
     /// Read but never written: the page of zeros everywhere.
     ZeroPage,

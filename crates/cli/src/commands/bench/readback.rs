@@ -37,7 +37,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
                 continue;
             };
             let mut bench = Bench::new(&cl, memory, bytes)?;
-            for state in states(args.is_quick()) {
+            for state in args.states() {
                 progress.say(kind, bytes, *state);
                 cells.push(bench.cell(args, kind, *state, &mut stagings, &mut random)?);
             }
@@ -63,20 +63,6 @@ const fn kinds(is_quick: bool) -> &'static [Kind] {
         &[Kind::Buffer, Kind::Image]
     } else {
         &[Kind::Buffer, Kind::Rect, Kind::Image]
-    }
-}
-
-const fn states(is_quick: bool) -> &'static [State] {
-    if is_quick {
-        &[State::Cold, State::ColdHuge, State::Warm]
-    } else {
-        &[
-            State::Cold,
-            State::ColdHuge,
-            State::Warm,
-            State::ZeroPage,
-            State::HalfWarm,
-        ]
     }
 }
 

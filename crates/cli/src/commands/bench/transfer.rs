@@ -7,6 +7,8 @@ use towpath_memory::cpus;
 use towpath_transfer::engine::Shape;
 use towpath_transfer::opencl::{Cl, Device, Functions, devices};
 
+use super::memory::State;
+
 /// Options of both directions.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  towpath bench readback --device NVIDIA --json readback.json")]
@@ -23,6 +25,10 @@ pub(crate) struct Args {
     /// Sizes in bytes, with K, M or G [default: 64K to 1G].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = bytes)]
     sizes: Vec<usize>,
+    /// States of the destination; uploads are always from warm memory [default: all, or with --quick
+    /// cold, cold-thp and warm].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    states: Vec<State>,
     /// Threads of the staged arms [default: a quarter, half and three quarters of the processors].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     threads: Vec<usize>,
@@ -63,6 +69,20 @@ impl Args {
             rounds: self.rounds.unwrap_or(if self.quick { 6 } else { 9 }).max(1),
             seed: self.seed,
             json: self.json.clone(),
+        }
+    }
+
+    pub(super) fn states(&self) -> &[State] {
+        match (self.states.is_empty(), self.quick) {
+            (false, _) => &self.states,
+            (true, true) => &[State::Cold, State::ColdHuge, State::Warm],
+            (true, false) => &[
+                State::Cold,
+                State::ColdHuge,
+                State::Warm,
+                State::ZeroPage,
+                State::HalfWarm,
+            ],
         }
     }
 
