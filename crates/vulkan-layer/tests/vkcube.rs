@@ -3,53 +3,16 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
-use std::io::Read as _;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use towpath_ledger::{Counter, read_folder};
 use towpath_mock_game::scene::{Ran, Scene};
+use towpath_mock_game::screen::Screen;
 use towpath_needs::{Need, can_run};
 
 const LAYER: &str = "VK_LAYER_TOWPATH_host";
 const CAPTURE: &str = "VK_LAYER_TOWPATH_capture";
 const LAVAPIPE: &str = "/usr/share/vulkan/icd.d/lvp_icd.x86_64.json";
-
-/// A virtual X server, ended when dropped.
-struct Screen {
-    server: Child,
-    display: String,
-}
-
-impl Screen {
-    fn open() -> Self {
-        let (mut reader, writer) = std::io::pipe().unwrap();
-        let mut command = Command::new("Xvfb");
-        command.args(["-displayfd", "1", "-screen", "0", "1024x768x24"]);
-        let server = command
-            .stdout(writer)
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        // Its copy of the pipe's end keeps the reader waiting.
-        drop(command);
-        let mut display = String::new();
-        let mut byte = [0_u8];
-        while reader.read(&mut byte).unwrap() == 1 && byte != *b"\n" {
-            display.push(char::from(byte[0]));
-        }
-        Self {
-            server,
-            display: format!(":{display}"),
-        }
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        self.server.kill().unwrap();
-        self.server.wait().unwrap();
-    }
-}
 
 fn cube(scene: &Scene, screen: &Screen, frames: u32) -> Ran {
     let mut command = Command::new("vkcube");

@@ -20,6 +20,7 @@
 //!          sync-fd          states of a fence around an export and an import of SYNC_FD (wish external)
 //!          wait-any=N       of N fences the last is signaled; waits for any with timeout 0, twice
 //!          reuse=N          fences destroyed and made anew, asked for their state
+//!          cost=N           asks N times for the state of a fence; prints ns per call
 //!          map-readback     a transfer target in uncached memory, mapped
 //!          wrong-handle     a fence passed where a semaphore belongs (mock driver only)
 //!          sleep=MS  fork  kill  leave
@@ -139,6 +140,7 @@ impl Run {
             "repeat" => self.repeat(value.parse()?),
             "frames" => self.frames(value.parse()?),
             "timeline" => self.timeline(value.parse()?),
+            "cost" => self.cost(value.parse()?),
             "sync-fd" => self.sync_fd(),
             "wait-any" => self.wait_any(value.parse()?),
             "reuse" => self.reuse(value.parse()?),
@@ -399,6 +401,22 @@ impl Run {
         note(&self.gpu);
         self.gpu.drop_fence(fence);
         Ok(format!("states={states:?}"))
+    }
+
+    fn cost(&mut self, count: u32) -> Result<String> {
+        let fence = self.gpu.fence(false)?;
+        let status = self.gpu.device.fp_v1_0().get_fence_status;
+        let device = self.gpu.device.handle();
+        let began = std::time::Instant::now();
+        for _ in 0..count {
+            let _not_ready = unsafe { status(device, fence) };
+        }
+        let spent = began.elapsed();
+        self.gpu.drop_fence(fence);
+        Ok(format!(
+            "{:.1} ns per call",
+            spent.as_secs_f64() * 1e9 / f64::from(count.max(1))
+        ))
     }
 
     fn wait_any(&mut self, count: u32) -> Result<String> {
