@@ -181,9 +181,9 @@ fn a_killed_program_and_one_that_leaves_have_saved() {
     let Some(stage) = stage("", "fill") else {
         return;
     };
-    let killed = run(&stage.scene, "compute=20 sleep=500 kill");
+    let killed = run(&stage.scene, "compute=20 sleep=2000 kill");
     assert_eq!(killed.code, None);
-    let left = ok(&stage.scene, "compute=25 sleep=500 leave");
+    let left = ok(&stage.scene, "compute=25 sleep=2000 leave");
     assert_eq!(left.journal.count("compile"), 5);
     assert_eq!(ok(&stage.scene, "compute=25").journal.count("compile"), 0);
 }
