@@ -18,7 +18,7 @@ use crate::knobs::{self, Knob};
 use crate::memory::{ContextBody, MemBody};
 use crate::object::{release, retain};
 use crate::queue::QueueBody;
-use crate::{create, info, transfers};
+use crate::{create, device_copies, enqueue, host_copies, info, maps};
 
 /// A platform or device; the loader reads the first field.
 #[repr(C)]
@@ -184,25 +184,25 @@ fn fill_info(table: &mut cl_icd_dispatch) {
 }
 
 fn fill_commands(table: &mut cl_icd_dispatch) {
-    table.clEnqueueReadBuffer = Some(transfers::read_buffer);
-    table.clEnqueueReadBufferRect = Some(transfers::read_buffer_rect);
-    table.clEnqueueReadImage = Some(transfers::read_image);
-    table.clEnqueueWriteBuffer = Some(transfers::write_buffer);
-    table.clEnqueueWriteBufferRect = Some(transfers::write_buffer_rect);
-    table.clEnqueueWriteImage = Some(transfers::write_image);
-    table.clEnqueueCopyBuffer = Some(transfers::copy_buffer);
-    table.clEnqueueCopyBufferRect = Some(transfers::copy_buffer_rect);
-    table.clEnqueueCopyImageToBuffer = Some(transfers::copy_image_to_buffer);
-    table.clEnqueueCopyBufferToImage = Some(transfers::copy_buffer_to_image);
-    table.clEnqueueFillBuffer = Some(transfers::fill_buffer);
-    table.clEnqueueSVMMemcpy = Some(transfers::svm_memcpy);
-    table.clEnqueueMapBuffer = Some(transfers::map_buffer);
-    table.clEnqueueMapImage = Some(transfers::map_image);
-    table.clEnqueueUnmapMemObject = Some(transfers::unmap);
-    table.clEnqueueMarkerWithWaitList = Some(transfers::marker);
-    table.clEnqueueBarrierWithWaitList = Some(transfers::barrier);
-    table.clFlush = Some(transfers::flush);
-    table.clFinish = Some(transfers::finish);
+    table.clEnqueueReadBuffer = Some(host_copies::read_buffer);
+    table.clEnqueueReadBufferRect = Some(host_copies::read_buffer_rect);
+    table.clEnqueueReadImage = Some(host_copies::read_image);
+    table.clEnqueueWriteBuffer = Some(host_copies::write_buffer);
+    table.clEnqueueWriteBufferRect = Some(host_copies::write_buffer_rect);
+    table.clEnqueueWriteImage = Some(host_copies::write_image);
+    table.clEnqueueCopyBuffer = Some(device_copies::copy_buffer);
+    table.clEnqueueCopyBufferRect = Some(device_copies::copy_buffer_rect);
+    table.clEnqueueCopyImageToBuffer = Some(device_copies::copy_image_to_buffer);
+    table.clEnqueueCopyBufferToImage = Some(device_copies::copy_buffer_to_image);
+    table.clEnqueueFillBuffer = Some(device_copies::fill_buffer);
+    table.clEnqueueSVMMemcpy = Some(host_copies::svm_memcpy);
+    table.clEnqueueMapBuffer = Some(maps::map_buffer);
+    table.clEnqueueMapImage = Some(maps::map_image);
+    table.clEnqueueUnmapMemObject = Some(maps::unmap);
+    table.clEnqueueMarkerWithWaitList = Some(device_copies::marker);
+    table.clEnqueueBarrierWithWaitList = Some(device_copies::barrier);
+    table.clFlush = Some(enqueue::flush);
+    table.clFinish = Some(enqueue::finish);
 }
 
 extern "C" fn retain_any<T: crate::object::Body>(handle: *mut c_void) -> cl_int {

@@ -15,14 +15,17 @@
 
 mod boundary;
 mod create;
+mod device_copies;
+mod enqueue;
 mod event;
+mod host_copies;
 mod icd;
 mod images;
 mod info;
 mod knobs;
+mod maps;
 mod memory;
 mod object;
 mod queue;
-mod transfers;
 
 pub use knobs::{Count, Knob};
