@@ -288,3 +288,59 @@ fn memory_is_given_back() {
     staging.trim();
     assert_eq!(staging.engine().idle_pinned_bytes(), 0);
 }
+
+#[test]
+fn a_staged_read_never_mixes_two_states_of_a_queue_that_another_thread_fills() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let Some(cl) = open() else { return };
+    let (program, queue) = program_queue(&cl);
+    let staging = staging(&cl);
+    let len = 1 << 20;
+    let (ones, twos) = (
+        filled(&program, &vec![1; len]),
+        filled(&program, &vec![2; len]),
+    );
+    let memory = filled(&program, &vec![1; len]);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut turn = false;
+            while !is_over.load(Ordering::Relaxed) {
+                turn = !turn;
+                let from = if turn { twos.handle() } else { ones.handle() };
+                let calls = program.functions();
+                // SAFETY: live queue and buffers of this size.
+                let code = unsafe {
+                    (calls.copy_buffer)(
+                        program.queue(),
+                        from,
+                        memory.handle(),
+                        0,
+                        0,
+                        len,
+                        0,
+                        null(),
+                        null_mut(),
+                    )
+                };
+                assert_eq!(code, 0);
+                // SAFETY: a live queue; keeps the thread from running away.
+                let code = unsafe { (calls.finish)(program.queue()) };
+                assert_eq!(code, 0);
+            }
+        });
+        for round in 0..60 {
+            let mut host = vec![0_u8; len];
+            let call = buffer(&memory, 0, &mut host);
+            let answer = read(&staging, queue, &call, round % 2 == 1);
+            let first = host[0];
+            let is_mixed = host.iter().any(|byte| *byte != first);
+            is_over.store(
+                round == 59 || answer.is_err() || is_mixed,
+                Ordering::Relaxed,
+            );
+            assert!(!is_mixed, "round {round} mixed two states");
+            answer.unwrap();
+        }
+    });
+}

@@ -11,7 +11,7 @@
 //!            +------- next chunk, same slot <--+
 //! ```
 //!
-//! Everything of a GPU API is behind [`Backend`]; [`null`](crate::engine::null) is the one without a
+//! Everything of a GPU API is behind [`Backend`]; [`null`] is the one without a
 //! device.
 
 mod backend;
