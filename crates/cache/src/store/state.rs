@@ -194,7 +194,10 @@ impl State {
     }
 
     /// Reads all segments again; the slow way out after damage or a lost sync.
-    pub(super) fn rebuild(&mut self) {
+    ///
+    /// Files are mapped again: of the own segment an old map holds the beginning only, and entries that
+    /// fell out of the index here would be dropped by the next compaction.
+    pub(super) fn rebuild(&mut self, disk: &dyn Disk) {
         self.index.clear();
         self.removed.clear();
         self.uses.clear();
@@ -203,6 +206,11 @@ impl State {
             let Some(segment) = self.segments.get_mut(&id) else {
                 continue;
             };
+            if let Ok(data) = disk.read(&segment.name)
+                && data.len() > segment.data.len()
+            {
+                segment.data = data;
+            }
             segment.next = crate::bytes::len64(crate::format::SEGMENT_HEADER_LEN);
             segment.damaged_bytes = 0;
             for record in segment.scan() {
@@ -231,7 +239,7 @@ impl State {
                 return Blob::new(segment.data.clone(), &record);
             }
             self.bad.insert((slot.segment, slot.offset));
-            self.rebuild();
+            self.rebuild(disk);
         }
     }
 

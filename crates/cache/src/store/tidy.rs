@@ -159,7 +159,11 @@ impl Store {
         (done.segments_before, done.bytes_before) = extent(&state);
         let plan = plan(&state, &free);
         done.entries_dropped = len64(plan.drop.len());
+        let all: Vec<String> = state.segments.values().map(|s| s.name.clone()).collect();
         drop(state);
+        if !plan.groups.is_empty() {
+            self.sync_segments(&all)?;
+        }
         for group in &plan.groups {
             self.rewrite(group, &plan.drop, &mut done)?;
         }
@@ -167,6 +171,19 @@ impl Store {
         state.refresh(&*self.disk, self.options.identity)?;
         (done.segments_after, done.bytes_after) = extent(&state);
         Ok(done)
+    }
+
+    /// Makes durable what the plan rests on: an older version may only go once the newer one that
+    /// replaced it is sure to stay, and that may be in a segment which is being written.
+    fn sync_segments(&self, names: &[String]) -> Result<()> {
+        for name in names {
+            self.disk
+                .sync(SyncTarget::File(name))
+                .map_err(Error::file(Operation::Sync, name))?;
+        }
+        let place = self.disk.place();
+        let failed = Error::file(Operation::Sync, &place);
+        self.disk.sync(SyncTarget::Names).map_err(failed)
     }
 
     /// Writes one group again as one segment, then removes the group.

@@ -9,7 +9,7 @@ use crate::format::{
     ContentId, KEY_LEN_MAX, Kind, PAYLOAD_LEN_MAX, Record, Salt, SegmentHeader, VERSION,
     encode_footer, encode_index,
 };
-use crate::storage::{Bytes, SyncTarget};
+use crate::storage::{Bytes, Disk, SyncTarget};
 
 impl Store {
     /// Appends an entry to this process's segment; nothing is written if the store has the same bytes
@@ -198,7 +198,7 @@ impl Store {
                 state.acknowledged = state.ticket;
             }
         } else {
-            lose(state, &own);
+            lose(state, &own, &*self.disk);
         }
         self.disk.release(&own.name);
     }
@@ -225,7 +225,7 @@ impl Store {
         let mut state = self.lock();
         if let Err(error) = result {
             if let Some(own) = state.own.take() {
-                lose(&mut state, &own);
+                lose(&mut state, &own, &*self.disk);
                 self.disk.release(&own.name);
             }
             return Err(error);
@@ -311,7 +311,7 @@ impl Store {
         self.disk.release(&own.name);
         let mut state = self.lock();
         if let Err(error) = result {
-            lose(&mut state, &own);
+            lose(&mut state, &own, &*self.disk);
             return Err(error);
         }
         for (id, _) in relied {
@@ -364,7 +364,7 @@ fn relied_names(state: &State) -> Vec<(u32, String)> {
 }
 
 /// Marks as lost what the own segment held unsynced: the kernel may have dropped the pages.
-fn lose(state: &mut State, own: &Own) {
+fn lose(state: &mut State, own: &Own, disk: &dyn Disk) {
     if let Some(segment) = state.segments.get_mut(&own.segment) {
         segment.limit = own.synced_len;
         segment.is_sealed = false;
@@ -374,7 +374,7 @@ fn lose(state: &mut State, own: &Own) {
         state.lost.push(range);
     }
     state.relied.clear();
-    state.rebuild();
+    state.rebuild(disk);
 }
 
 /// The last parts of a sealed segment: index header and payload, padding, footer.

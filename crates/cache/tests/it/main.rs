@@ -11,5 +11,6 @@ mod crash;
 mod driver;
 mod folders;
 mod many;
+mod model;
 mod saving;
 mod store;
