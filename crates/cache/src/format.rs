@@ -90,8 +90,6 @@ impl Kind {
     pub const STRIKE: Self = Self(0x80);
     /// A blob that no driver is to see again; the key is its content id.
     pub const QUARANTINE: Self = Self(0x81);
-    /// What the driver made of a blob; the key is its content id.
-    pub const VERDICT: Self = Self(0x82);
     pub(crate) const INDEX: Self = Self(0xf0);
     pub(crate) const USES: Self = Self(0xf1);
     pub(crate) const REMOVED: Self = Self(0xf2);
@@ -114,7 +112,6 @@ impl Kind {
             Self::BLOB => "blob",
             Self::STRIKE => "strike",
             Self::QUARANTINE => "quarantine",
-            Self::VERDICT => "verdict",
             Self::INDEX => "index",
             Self::USES => "uses",
             Self::REMOVED => "removed",
