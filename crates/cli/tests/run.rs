@@ -394,7 +394,7 @@ fn the_programs_output_stays_its_own() {
 fn a_program_that_is_not_there_is_127_and_one_that_is_no_program_126() {
     let missing = run(&["--", "no-such-program-of-ours"]);
     assert_eq!(missing.status.code(), Some(127));
-    assert!(stderr(&missing).contains("program not found: no-such-program-of-ours"));
+    assert!(stderr(&missing).contains("program not found: \"no-such-program-of-ours\""));
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("data");
     fs::write(&file, "text").unwrap();

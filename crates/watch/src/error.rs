@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// The program is not there.
-    #[error("program not found: {}", program.display())]
+    #[error("program not found: {program:?}")]
     NotFound {
         /// As it was asked for.
         program: OsString,
@@ -17,7 +17,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The program is there and cannot be executed.
-    #[error("cannot execute {}", program.display())]
+    #[error("cannot execute {program:?}")]
     NotExecutable {
         /// As it was asked for.
         program: OsString,

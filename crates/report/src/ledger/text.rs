@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use towpath_ledger::{HostPath, Outcome, Site};
+use towpath_ledger::{Counter, HostPath, Outcome, Site};
 use towpath_measure::Nanos;
 
 use super::{Basis, Observed, active_calls, cold_share, path_name, predict, stack_text};
@@ -23,11 +23,16 @@ pub fn text(observed: &Observed, basis: &Basis, limit: usize) -> String {
         // Writing to a string cannot fail.
         let _written = writeln!(out, "... and {hidden} more sites (--json has all)");
     }
-    for (counter, total) in &observed.counters {
+    // The ring of frames tells the same number with its times.
+    let counters = observed.counters.iter();
+    let counters = counters.filter(|(counter, _)| **counter != Counter::Frames);
+    for (counter, total) in counters {
         let _written = writeln!(out, "{}: {}", counter.name(), grouped(*total));
     }
-    if observed.frames > 0 {
-        let _written = writeln!(out, "frames presented: {}", grouped(observed.frames));
+    let counted = observed.counters.get(&Counter::Frames).copied();
+    let frames = observed.frames.max(counted.unwrap_or(0));
+    if frames > 0 {
+        let _written = writeln!(out, "frames presented: {}", grouped(frames));
     }
     out
 }
