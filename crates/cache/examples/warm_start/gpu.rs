@@ -20,8 +20,12 @@ pub(crate) struct Gpu {
 }
 
 impl Gpu {
-    /// Loads libvulkan and makes a device on the physical device of this number.
-    pub(crate) fn new(number: usize) -> Result<Self, Box<dyn std::error::Error>> {
+    /// Loads libvulkan and makes a device on the physical device of this number; pipeline binaries are
+    /// switched on only where they are wanted, so that the other arms run as programs of today do.
+    pub(crate) fn new(
+        number: usize,
+        wants_binaries: bool,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
         let entry = entry()?;
         let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_3);
         let info = vk::InstanceCreateInfo::default().application_info(&application);
@@ -30,7 +34,7 @@ impl Gpu {
         // SAFETY: the instance is alive.
         let all = unsafe { instance.enumerate_physical_devices() }?;
         let physical = *all.get(number).ok_or("no such Vulkan device")?;
-        let has_binaries = has_extension(&instance, physical, binary::NAME)?;
+        let has_binaries = wants_binaries && has_extension(&instance, physical, binary::NAME)?;
         let (device, set, layout) = Self::device(&instance, physical, has_binaries)?;
         Ok(Self {
             _entry: entry,

@@ -84,7 +84,7 @@ fn read_arguments(mut arguments: impl Iterator<Item = String>) -> Result<Setting
 /// One arm in this process: `null` without a cache, `store` and `binaries` from and to the store in `--folder`.
 fn run_arm(arm: &str, settings: &Settings) -> Result<Value, Failure> {
     let start = Instant::now();
-    let mut gpu = gpu::Gpu::new(settings.device)?;
+    let mut gpu = gpu::Gpu::new(settings.device, arm == "binaries")?;
     let device_ms = ms(start);
     let mut out = match arm {
         "null" => null(&mut gpu, settings)?,
