@@ -487,3 +487,62 @@ fn observing_opens_no_store() {
     assert_eq!(stage.bytes(), 0);
     assert_eq!(stage.counted(Counter::CacheBytesWritten), 0);
 }
+
+#[test]
+fn nothing_is_lost_between_eight_creators_and_the_thread_that_saves() {
+    // Compiles of 30 ms over some seconds: several saves swap the session while others compile.
+    let Some(stage) = stage("compile_us=30000", "fill") else {
+        return;
+    };
+    let first = ok(&stage.scene, "threads=75");
+    assert_eq!(first.journal.count("compile"), 600);
+    assert!(
+        first.journal.count("vkMergePipelineCaches") >= 1,
+        "no save came in between"
+    );
+    let second = ok(&stage.scene, "threads=75");
+    assert_eq!(second.journal.count("compile"), 0);
+    assert_eq!(second.said, first.said);
+}
+
+#[test]
+fn a_full_disk_costs_the_save_and_nothing_else() {
+    let Some(stage) = stage("entry_bytes=20000", "fill") else {
+        return;
+    };
+    if !can_run(&[Need::Root]) {
+        return;
+    }
+    let small = stage.scene.path("small");
+    fs::create_dir(&small).unwrap();
+    let mount = |program: &str, words: &[&str]| {
+        let run = std::process::Command::new(program)
+            .args(words)
+            .arg(&small)
+            .status();
+        assert!(run.unwrap().success(), "{program}");
+    };
+    mount("mount", &["-t", "tmpfs", "-o", "size=300k", "tmpfs"]);
+    let scene = stage.scene.clone().var("TOWPATH_CACHE_DIR", &small);
+    let first = run(
+        &scene,
+        "compute=4 sleep=400 compute=60@50 sleep=400 compute=4",
+    );
+    let second = run(&scene, "compute=4");
+    mount("umount", &[]);
+    for ran in [&first, &second] {
+        assert_eq!(
+            (ran.code, ran.complained.as_str()),
+            (Some(0), ""),
+            "{ran:?}"
+        );
+    }
+    assert_eq!(first.journal.count("compile"), 64);
+    assert_eq!(second.journal.count("blob-corrupt"), 0);
+    assert_eq!(
+        second.journal.count("compile"),
+        0,
+        "what was saved before is whole"
+    );
+    assert!(stage.log().contains("not saved"), "{}", stage.log());
+}

@@ -1,7 +1,5 @@
 //! A real program on lavapipe: its frame 60 is the same with and without the layer.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::fs;
 use std::process::Command;
 

@@ -6,6 +6,7 @@
 //! wishes:  wide-features cache-control version-1.0 ray-tracing swapchain external device=N
 //! steps:   compute=N@SEED   N compute pipelines, shaders SEED..SEED+N, one call each
 //!          batch=N@SEED     the same in one call
+//!          threads=N@SEED   N by each of 8 threads at once, all different
 //!          fail-on=N@SEED   the same one by one with FAIL_ON_PIPELINE_COMPILE_REQUIRED
 //!          graphics=N@SEED  rt=N@SEED  rt-deferred=N@SEED  (mock driver only)
 //!          flags2=N@SEED unknown=N@SEED derivative=N@SEED   chains the overlay must leave alone
@@ -113,6 +114,7 @@ impl Run {
                 self.one_by_one(value, flag)
             }
             "batch" | "derivative" | "flags2" | "unknown" => self.batch(step, value),
+            "threads" => self.threads(value),
             "graphics" => self.graphics(value),
             "rt" | "rt-deferred" => self.ray_tracing(value, step == "rt-deferred"),
             "cache" => {
@@ -177,6 +179,31 @@ impl Run {
         for seed in seed..seed + count {
             let made = self.gpu.compute(self.cache, seed, flags);
             self.note(&mut tally, made);
+        }
+        Ok(tally.say())
+    }
+
+    fn threads(&mut self, value: &str) -> Result<String> {
+        let (count, seed) = count_and_seed(value)?;
+        let (gpu, cache) = (&self.gpu, self.cache);
+        let made = std::thread::scope(|scope| {
+            let work = |thread: u64| {
+                let first = seed + thread * count;
+                let empty = vk::PipelineCreateFlags::empty();
+                scope.spawn(move || -> Vec<_> {
+                    (first..first + count)
+                        .map(|one| gpu.compute(cache, one, empty))
+                        .collect()
+                })
+            };
+            let all: Vec<_> = (0..8).map(work).collect();
+            all.into_iter()
+                .flat_map(|one| one.join().unwrap_or_default())
+                .collect::<Vec<_>>()
+        });
+        let mut tally = Tally::default();
+        for one in made {
+            self.note(&mut tally, one);
         }
         Ok(tally.say())
     }
