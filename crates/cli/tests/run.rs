@@ -523,6 +523,20 @@ fn damaged_ledgers_are_told_and_the_others_read() {
 }
 
 #[test]
+fn what_a_program_leaves_running_is_told_and_lives() {
+    let output = run(&["--", "sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!"]);
+    let pid = String::from_utf8(output.stdout.clone()).unwrap();
+    let is_there = Path::new(&format!("/proc/{}", pid.trim())).exists();
+    kill("-KILL", pid.trim());
+    assert!(is_there);
+    assert!(
+        stderr(&output).contains("processes that it started and that run on: 1"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
 fn a_cleared_environment_costs_the_record_and_nothing_else() {
     let output = run(&["--", "env", "-i", "/bin/sh", "-c", "exit 6"]);
     assert_eq!(output.status.code(), Some(6));

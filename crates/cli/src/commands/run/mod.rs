@@ -135,6 +135,12 @@ fn start(args: &Args, session: Option<&Session>) -> Result<Ran, NotRun> {
 fn report(args: &Args, session: Option<&Session>, ran: &Ran) {
     let exit = &ran.exit;
     say(&headline(args, exit));
+    if exit.left_running > 0 {
+        say(&format!(
+            "towpath: processes that it started and that run on: {}; what they do now is not recorded",
+            exit.left_running
+        ));
+    }
     for line in ran.beside.lines() {
         say(&format!("towpath: {line}"));
     }
