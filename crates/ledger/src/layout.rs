@@ -232,6 +232,13 @@ mod tests {
             table("Site", size_of::<Site>(), &site),
             table("Module", size_of::<Module>(), &fields!(Module: hash, name)),
             table("Slow call", size_of::<Slow>(), &slow),
+        ]
+        .join("\n")
+    }
+
+    /// Names of numbers, which grow with the layers.
+    fn names() -> String {
+        [
             numbers(
                 "Host paths",
                 HostPath::ALL.iter().map(|n| (n.number(), n.name())),
@@ -250,6 +257,23 @@ mod tests {
             ),
         ]
         .join("\n")
+    }
+
+    #[test]
+    fn every_number_of_the_document_means_what_the_code_means() {
+        const DOCUMENT: &str = include_str!("../../../docs/ledger.md");
+        let (_, part) = DOCUMENT.split_once("### Host paths").unwrap();
+        let names = names();
+        let rows = part.lines().filter(|line| line.starts_with("| "));
+        let mut count = 0;
+        for row in rows {
+            assert!(
+                names.lines().any(|known| known == row),
+                "{row} is not in\n{names}"
+            );
+            count += 1;
+        }
+        assert!(count > 40, "{count}");
     }
 
     #[test]
