@@ -7,6 +7,7 @@ use core::ffi::CStr;
 use ash::vk;
 
 use crate::abi;
+use crate::fix;
 use crate::next::InstanceNext;
 use crate::process;
 use crate::table::Table;
@@ -93,7 +94,10 @@ pub(crate) unsafe extern "system" fn destroy(
     let next = INSTANCES
         .get(key)
         .and_then(|found| found.next.destroy_instance);
-    wall::beside(|| drop(INSTANCES.remove(key)));
+    wall::beside(|| {
+        fix::instance_ends(vk::Handle::as_raw(instance));
+        drop(INSTANCES.remove(key));
+    });
     if let Some(next) = next {
         // SAFETY: the application's arguments, unchanged.
         unsafe { next(instance, alloc) };

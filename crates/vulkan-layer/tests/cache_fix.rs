@@ -546,3 +546,14 @@ fn a_full_disk_costs_the_save_and_nothing_else() {
     );
     assert!(stage.log().contains("not saved"), "{}", stage.log());
 }
+
+#[test]
+fn a_program_that_destroys_its_instance_but_not_its_device_ends_as_it_would() {
+    let Some(stage) = stage("", "fill") else {
+        return;
+    };
+    let steps = "compute=5 orphan sleep=300 leave";
+    let without = run(&stage.bare, steps);
+    let with = run(&stage.scene, steps);
+    assert_eq!(with.code, without.code, "{with:?}");
+}

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ash::vk;
+use ash::vk::Handle as _;
 use towpath_cache::policy::Mode;
 use towpath_cache::safety::{self, Canary};
 use towpath_cache::vulkan::{Made, Overlay};
@@ -28,6 +29,7 @@ use crate::instance::Instance;
 use crate::process::Process;
 use crate::record;
 use saver::Saver;
+pub(crate) use saver::instance_ends;
 
 /// The fix, ready for one device.
 pub(crate) struct CacheFix {
@@ -85,7 +87,11 @@ impl CacheFix {
             .iter()
             .for_each(|line| process.log(line));
         record::count(Counter::CacheBytesRead, overlay.report().bytes_accepted);
-        let saver = Saver::start(Arc::clone(&overlay), opened.folder);
+        let saver = Saver::start(
+            Arc::clone(&overlay),
+            opened.folder,
+            instance.handle.as_raw(),
+        );
         Some(Self {
             mode,
             overlay,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use towpath_cache::storage::{block_signals, idle_io_class};
 use towpath_cache::vulkan::{Overlay, Saved};
-use towpath_cache::{ContentId, Folder, Kind, Result};
+use towpath_cache::{ContentId, Folder, Kind, Pace, Result};
 use towpath_ledger::Counter;
 
 use crate::fork;
@@ -31,6 +31,9 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 /// Held by whichever thread is saving.
 static SAVING: Mutex<()> = Mutex::new(());
 
+/// Devices whose instance is alive.
+static LIVE: Mutex<Vec<Arc<Shared>>> = Mutex::new(Vec::new());
+
 /// A device's saving thread.
 #[derive(Debug)]
 pub(crate) struct Saver {
@@ -42,6 +45,10 @@ pub(crate) struct Saver {
 struct Shared {
     overlay: Arc<Overlay>,
     folder: Option<Arc<Folder>>,
+    /// The instance's handle.
+    instance: u64,
+    /// Set when the driver may be gone.
+    is_dead: AtomicBool,
     state: Mutex<State>,
     wake: Condvar,
 }
@@ -55,15 +62,18 @@ struct State {
 
 impl Saver {
     /// Starts the thread; without one, everything is saved at the end.
-    pub(crate) fn start(overlay: Arc<Overlay>, folder: Option<Arc<Folder>>) -> Self {
+    pub(crate) fn start(overlay: Arc<Overlay>, folder: Option<Arc<Folder>>, instance: u64) -> Self {
         fork::watch();
         stop_at_exit();
         let shared = Arc::new(Shared {
             overlay,
             folder,
+            instance,
+            is_dead: AtomicBool::new(false),
             state: Mutex::default(),
             wake: Condvar::new(),
         });
+        live().push(Arc::clone(&shared));
         let own = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("towpath-cache".to_owned())
@@ -100,12 +110,17 @@ impl Saver {
 
     /// Ends the thread and saves what it left.
     pub(crate) fn stop(mut self) {
+        if let Some(folder) = &self.shared.folder {
+            // The program waits now: nothing is to be spared any more.
+            folder.set_pace(Pace::PROMPT);
+        }
         self.shared.lock().ends = true;
         self.shared.wake.notify_one();
         if let Some(thread) = self.thread.take() {
             // Its panics were caught inside.
             let _ended = thread.join().is_ok();
         }
+        live().retain(|one| !Arc::ptr_eq(one, &self.shared));
         self.shared.save();
         let sealed = self.shared.overlay.store().seal();
         note(sealed.map(|_ticket| ()));
@@ -155,7 +170,7 @@ impl Shared {
 
     fn save(&self) {
         let guard = SAVING.lock().unwrap_or_else(PoisonError::into_inner);
-        if ENDING.load(Ordering::Acquire) {
+        if ENDING.load(Ordering::Acquire) || self.is_dead.load(Ordering::Acquire) {
             return;
         }
         let before = self.bytes_written();
@@ -197,6 +212,28 @@ impl Shared {
         self.folder
             .as_ref()
             .map_or(0, |folder| folder.counts().bytes_written)
+    }
+}
+
+fn live() -> MutexGuard<'static, Vec<Arc<Shared>>> {
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Saves for the last time for devices that their program leaves behind: the loader unloads the driver
+/// with the instance.
+pub(crate) fn instance_ends(instance: u64) {
+    if fork::is_child() {
+        return;
+    }
+    let left: Vec<_> = live()
+        .extract_if(.., |one| one.instance == instance)
+        .collect();
+    for shared in left {
+        shared.lock().ends = true;
+        shared.wake.notify_one();
+        shared.save();
+        let _no_save_goes_on = SAVING.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.is_dead.store(true, Ordering::Release);
     }
 }
 

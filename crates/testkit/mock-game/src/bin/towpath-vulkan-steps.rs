@@ -24,6 +24,7 @@
 //!          cost=N           asks N times for the state of a fence; prints ns per call
 //!          map-readback     a transfer target in uncached memory, mapped
 //!          wrong-handle     a fence passed where a semaphore belongs (mock driver only)
+//!          orphan           destroys the instance and leaves the device; nothing may follow but sleep and leave
 //!          sleep=MS  fork  kill  leave
 //! ```
 
@@ -150,6 +151,10 @@ impl Run {
             "wrong-handle" => self.wrong_handle(),
             "sleep" => {
                 std::thread::sleep(Duration::from_millis(value.parse()?));
+                Ok(String::new())
+            }
+            "orphan" => {
+                unsafe { self.gpu.instance.destroy_instance(None) };
                 Ok(String::new())
             }
             "fork" => self.fork(),
