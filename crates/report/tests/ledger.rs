@@ -126,6 +126,7 @@ fn the_text_holds_numbers_outcome_and_prediction() {
         "100 %",
         "fix is off x 1",
         "would save about 79.03 ms",
+        "in all, the readback fix would save about 79.03 ms",
         "contexts: 1,234",
     ] {
         assert!(text.contains(part), "no {part} in\n{text}");

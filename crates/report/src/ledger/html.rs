@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Basis, Observed, cold_share, path_name, predict, stack_text};
+use super::{Basis, Observed, cold_text, path_name, predict, stack_text};
 use crate::numbers::with_unit;
 
 /// A whole page: `title`, the `lines` above the table, the sites.
@@ -19,7 +19,7 @@ pub fn html(title: &str, lines: &[String], observed: &Observed, basis: &Basis) -
             let saved = with_unit(prediction.saved.as_secs_f64(), "s");
             format!("would save about {saved}: {}", prediction.rule)
         });
-        let cold = cold_share(site).map_or("?".to_owned(), |s| format!("{:.0} %", s * 100.0));
+        let cold = cold_text(site);
         let cells = [
             path_name(site).to_owned(),
             site.call.clone(),

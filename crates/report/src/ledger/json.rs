@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use towpath_ledger::Site;
 
-use super::{Basis, Observed, path_name, predict};
+use super::{Basis, Observed, path_name, predict, predicted};
 
 /// The sum of a run's ledgers. Times are in nanoseconds.
 #[must_use]
@@ -32,6 +32,10 @@ pub fn json(observed: &Observed, basis: &Basis) -> Value {
             "warm_s_per_byte": rates.warm_s_per_byte,
         })),
         "calibrated_devices": basis.calibrations.keys().collect::<Vec<_>>(),
+        "predicted_saved_ns": predicted(observed, basis)
+            .into_iter()
+            .map(|(path, saved)| (path.name().to_owned(), json!(saved.0)))
+            .collect::<serde_json::Map<String, Value>>(),
         "sites": sites,
     })
 }

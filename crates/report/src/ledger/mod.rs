@@ -134,6 +134,34 @@ pub(crate) fn cold_share(site: &Site) -> Option<f64> {
     (!is_unknown && site.bytes > 0).then(|| site.cold_bytes as f64 / site.bytes as f64)
 }
 
+/// Cold bytes are those of a destination in memory: only readbacks have them.
+pub(crate) fn cold_text(site: &Site) -> String {
+    match site.path {
+        Some(HostPath::Readback) | None => {
+            cold_share(site).map_or("?".to_owned(), |share| format!("{:.0} %", share * 100.0))
+        }
+        Some(_) => "-".to_owned(),
+    }
+}
+
+/// What each fix would save over all sites, where that is anything.
+#[must_use]
+pub fn predicted(observed: &Observed, basis: &Basis) -> Vec<(HostPath, Nanos)> {
+    let sum = |path: &HostPath| {
+        let sites = observed
+            .sites
+            .iter()
+            .filter(|site| site.path == Some(*path));
+        let saved = sites.filter_map(|site| predict(site, basis));
+        (
+            *path,
+            saved.map(|prediction| prediction.saved).sum::<Nanos>(),
+        )
+    };
+    let sums = HostPath::ALL.iter().map(sum);
+    sums.filter(|(_, saved)| *saved > Nanos::ZERO).collect()
+}
+
 /// The site's host path in words.
 pub(crate) fn path_name(site: &Site) -> &'static str {
     site.path.map_or("?", HostPath::name)

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use towpath_ledger::{Counter, HostPath, Outcome, Site};
+use towpath_ledger::{Counter, Outcome, Site};
 use towpath_measure::Nanos;
 
-use super::{Basis, Observed, active_calls, cold_share, path_name, predict, stack_text};
+use super::{Basis, Observed, active_calls, cold_text, path_name, predict, predicted, stack_text};
 use crate::numbers::with_unit;
 
 /// The sites, most wall time first, at most `limit` of them; then the totals.
@@ -22,6 +22,14 @@ pub fn text(observed: &Observed, basis: &Basis, limit: usize) -> String {
     if hidden > 0 {
         // Writing to a string cannot fail.
         let _written = writeln!(out, "... and {hidden} more sites (--json has all)");
+    }
+    for (path, saved) in predicted(observed, basis) {
+        let saved = with_unit(saved.as_secs_f64(), "s");
+        let _written = writeln!(
+            out,
+            "in all, the {} fix would save about {saved}",
+            path.name()
+        );
     }
     // The ring of frames tells the same number with its times.
     let counters = observed.counters.iter();
@@ -82,16 +90,6 @@ pub fn site_text(site: &Site, basis: &Basis) -> String {
         line(&format!("  {}", prediction.rule));
     }
     out
-}
-
-/// Cold bytes are those of a destination in memory: only readbacks have them.
-fn cold_text(site: &Site) -> String {
-    match site.path {
-        Some(HostPath::Readback) | None => {
-            cold_share(site).map_or("?".to_owned(), |share| format!("{:.0} %", share * 100.0))
-        }
-        Some(_) => "-".to_owned(),
-    }
 }
 
 /// As many frames as a line takes.
