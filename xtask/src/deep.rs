@@ -40,27 +40,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn loom() -> Result<()> {
     say("Model checks.");
+    // These compile the engine's files beside loom's and shuttle's primitives: no flags.
+    let models = ["--test", "loom", "--test", "shuttle", "--", "--ignored"];
+    let sync = ["test", "--release", "-p", "towpath-sync"];
+    run_with(&cargo(), &[&sync[..], &models].concat(), &[])?;
     let environment = [
         ("RUSTFLAGS", "--cfg loom"),
         ("CARGO_TARGET_DIR", "target/loom"),
     ];
-    for arguments in [
-        &["-p", "towpath-sync", "--lib"][..],
-        &[
-            "-p",
-            "towpath-transfer",
-            "--lib",
-            "--no-default-features",
-            "engine::ring::model",
-        ],
-    ] {
-        run_with(
-            &cargo(),
-            &[&["test", "--release"], arguments].concat(),
-            &environment,
-        )?;
-    }
-    Ok(())
+    let ring = [
+        "test",
+        "--release",
+        "-p",
+        "towpath-transfer",
+        "--lib",
+        "--no-default-features",
+        "engine::ring::model",
+    ];
+    run_with(&cargo(), &ring, &environment)
 }
 
 fn false_alarms() -> Result<()> {

@@ -118,6 +118,7 @@ impl<F: FenceLike> Timeline<F> {
 
 impl<F: FenceLike> Payload<F> {
     /// Forgets points that are done.
+    #[inline]
     pub(crate) fn trim(&mut self) {
         if let Self::Timeline(timeline) = self {
             timeline.trim();
@@ -125,6 +126,7 @@ impl<F: FenceLike> Payload<F> {
     }
 
     /// Finds the fence for a point, as `drm_syncobj_find_fence` does.
+    #[inline]
     pub(crate) fn standing(&mut self, point: u64) -> Standing<F> {
         self.trim();
         match self {

@@ -129,6 +129,7 @@ impl Object {
     }
 
     /// Puts `node` where it will be found, unless its point is ready or cannot be waited for.
+    #[inline]
     pub(crate) fn arm(&self, node: &Node, for_submit: bool) -> Armed {
         let mut state = self.state.lock();
         match state.payload.standing(node.point.get()) {
@@ -156,6 +157,7 @@ impl Object {
 
     /// Takes a node out of whatever list it is in. After this nobody else knows of it, and its state
     /// is final.
+    #[inline]
     pub(crate) fn disarm(&self, node: &Node) {
         if node.state() == IN_OBJECT {
             let mut state = self.state.lock();
@@ -256,11 +258,13 @@ impl Object {
     reason = "the list's promises, kept by the node's state under this lock"
 )]
 impl State {
+    #[inline]
     fn link(&mut self, node: &Node) {
         // SAFETY: `arm` is called with a node in no list, whose frame disarms it before it ends.
         unsafe { self.waiters.push(node) };
     }
 
+    #[inline]
     fn unlink(&mut self, node: &Node) {
         // SAFETY: the node's state says that it is in this object's list, read under its lock.
         unsafe { self.waiters.remove(node) };

@@ -104,6 +104,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    #[inline]
     pub(crate) fn new(waiter: &Waiter, point: u64, available: bool) -> Self {
         Self {
             next: Cell::new(ptr::null()),
@@ -123,12 +124,14 @@ impl Node {
     }
 
     /// Where the node is.
+    #[inline]
     pub(crate) fn state(&self) -> u32 {
         // Acquire: pairs with the release in `set_state`; after FIRED the node is ours again.
         self.state.load(Ordering::Acquire)
     }
 
     /// Says where the node is. Only under the lock of the list concerned.
+    #[inline]
     pub(crate) fn set_state(&self, state: u32) {
         self.state.store(state, Ordering::Release);
     }
@@ -164,6 +167,7 @@ impl List {
     /// # Safety
     ///
     /// The node is in no list, does not move and lives until it is taken out of this one.
+    #[inline]
     pub(crate) unsafe fn push(&mut self, node: &Node) {
         node.next.set(ptr::null());
         node.previous.set(self.last);
@@ -182,6 +186,7 @@ impl List {
     /// # Safety
     ///
     /// The node is in this list.
+    #[inline]
     pub(crate) unsafe fn remove(&mut self, node: &Node) {
         let (next, previous) = (node.next.get(), node.previous.get());
         if previous.is_null() {

@@ -38,6 +38,7 @@ impl<T> Lock<T> {
         }
     }
 
+    #[inline]
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         // Acquire: pairs with the release in `Guard::drop`.
         if self.taken.swap(1, Ordering::Acquire) != 0 {
@@ -74,6 +75,7 @@ pub(crate) struct Guard<'a, T> {
 impl<T> Deref for Guard<'_, T> {
     type Target = T;
 
+    #[inline]
     fn deref(&self) -> &T {
         // SAFETY: the guard exists only while the word is ours.
         unsafe { &*self.lock.value.get() }
@@ -81,6 +83,7 @@ impl<T> Deref for Guard<'_, T> {
 }
 
 impl<T> DerefMut for Guard<'_, T> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: the guard exists only while the word is ours, and is borrowed mutably.
         unsafe { &mut *self.lock.value.get() }
@@ -88,6 +91,7 @@ impl<T> DerefMut for Guard<'_, T> {
 }
 
 impl<T> Drop for Guard<'_, T> {
+    #[inline]
     fn drop(&mut self) {
         // Release: what was written under the lock is seen by the next taker.
         self.lock.taken.store(0, Ordering::Release);

@@ -58,7 +58,7 @@ fn run(node: &str) -> Result<(), Box<dyn Error>> {
             first_before: 0,
         };
         count_calls("WAIT", count, || {
-            drop(black_box(calls::wait(file.as_fd(), &wait)))
+            drop(black_box(calls::wait(file.as_fd(), &wait)));
         })?;
         let mut points = vec![0; handles.len()];
         count_calls("QUERY", count, || {
@@ -69,10 +69,10 @@ fn run(node: &str) -> Result<(), Box<dyn Error>> {
             let _answer = calls::timeline_signal(file.as_fd(), &handles, Some(&highest), 0);
         })?;
         count_calls("SIGNAL", count, || {
-            drop(calls::signal(file.as_fd(), &handles, 0))
+            drop(calls::signal(file.as_fd(), &handles, 0));
         })?;
         count_calls("RESET", count, || {
-            drop(calls::reset(file.as_fd(), &handles, 0))
+            drop(calls::reset(file.as_fd(), &handles, 0));
         })?;
         own(count)?;
     }
@@ -95,7 +95,9 @@ fn own(count: usize) -> Result<(), Box<dyn Error>> {
         )));
     })?;
     count_calls("local-signal", count, || {
-        objects.iter().for_each(|object| object.signal_point(1))
+        for object in &objects {
+            object.signal_point(1);
+        }
     })?;
     count_calls("local-wait", count, || {
         drop(black_box(local::wait(

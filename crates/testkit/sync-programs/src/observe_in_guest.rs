@@ -26,12 +26,12 @@ fn main() -> ExitCode {
 fn run() -> Result<bool, Box<dyn Error>> {
     fs::create_dir_all(LEDGERS)?;
     mount("tmpfs", LEDGERS, "tmpfs", MountFlags::empty(), None)?;
-    let status = Command::new("/lib/ld-linux-x86-64.so.2")
+    let status = Command::new("/ld-linux-x86-64.so.2")
         .args([
             "--library-path",
-            "/lib",
+            "/",
             "--preload",
-            "/lib/libtowpath_drm_shim.so",
+            "/libtowpath_drm_shim.so",
         ])
         .args([
             "/sync-conformance",

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use towpath_sync::shared::{Object, Shared};
 use towpath_sync::{Deadline, Entry, Provider as _, WaitFor};
 
@@ -16,52 +17,88 @@ use super::lanes::{Condition, Eventfd, Futex, Lane, Listened, Local, Waitv};
 const TRIPS: u32 = 1000;
 
 pub(super) fn arms() -> Result<Vec<Arm<'static>>> {
-    Ok(vec![
-        threads("bare futex", <(Futex, Futex)>::default()),
-        threads("timeline, local", <(Local, Local)>::default()),
-        threads(
+    let mut arms = Vec::new();
+    // Where the scheduler puts the threads makes more of a difference than how they wait, so both
+    // places are measured, each by itself.
+    for cores in [1, 2] {
+        arms.push(threads("bare futex", cores, <(Futex, Futex)>::default()));
+        arms.push(threads(
+            "timeline, local",
+            cores,
+            <(Local, Local)>::default(),
+        ));
+        arms.push(threads(
             "mutex and condition variable",
+            cores,
             <(Condition, Condition)>::default(),
-        ),
-        threads("eventfd and poll", (Eventfd::new()?, Eventfd::new()?)),
-        threads("futex_waitv", <(Waitv, Waitv)>::default()),
-        threads("event-listener", <(Listened, Listened)>::default()),
-        Arm {
-            group: "trips",
-            name: "timeline, shared, between processes".to_owned(),
-            unit: "us",
-            sample: Box::new(processes),
-        },
-    ])
+        ));
+        arms.push(threads(
+            "eventfd and poll",
+            cores,
+            (Eventfd::new()?, Eventfd::new()?),
+        ));
+        arms.push(threads("futex_waitv", cores, <(Waitv, Waitv)>::default()));
+        arms.push(threads(
+            "event-listener",
+            cores,
+            <(Listened, Listened)>::default(),
+        ));
+    }
+    arms.push(Arm {
+        group: "trips",
+        name: "timeline, shared, between processes".to_owned(),
+        unit: "us",
+        sample: Box::new(processes),
+    });
+    Ok(arms)
 }
 
-/// One sample: a thread answers each value.
-fn threads<L: Lane + 'static>(name: &str, lanes: (L, L)) -> Arm<'static> {
+/// Keeps this thread on one core.
+fn pin(core: usize) {
+    let mut set = CpuSet::new();
+    set.set(core);
+    // A machine with one core, or a container that forbids it, measures where it may.
+    let _refused = sched_setaffinity(None, &set);
+}
+
+/// One sample: a thread answers each value; both on one core, or on two.
+fn threads<L: Lane + 'static>(name: &str, cores: usize, lanes: (L, L)) -> Arm<'static> {
     let lanes = Arc::new(lanes);
     let mut base = 0;
     Arm {
         group: "trips",
-        name: format!("{name}, between threads"),
+        name: format!(
+            "{name}, threads on {cores} core{}",
+            if cores == 1 { "" } else { "s" }
+        ),
         unit: "us",
         sample: Box::new(move || {
             let first = base;
             base += TRIPS;
-            let other = Arc::clone(&lanes);
+            let answers = Arc::clone(&lanes);
+            let asks = Arc::clone(&lanes);
             let answering = std::thread::spawn(move || {
+                pin(cores - 1);
                 for value in first + 1..=first + TRIPS {
-                    other.0.await_value(value);
-                    other.1.raise(value);
+                    answers.0.await_value(value);
+                    answers.1.raise(value);
                 }
             });
-            let start = Instant::now();
-            for value in first + 1..=first + TRIPS {
-                lanes.0.raise(value);
-                lanes.1.await_value(value);
-            }
-            let span = start.elapsed();
+            let asking = std::thread::spawn(move || {
+                pin(0);
+                let start = Instant::now();
+                for value in first + 1..=first + TRIPS {
+                    asks.0.raise(value);
+                    asks.1.await_value(value);
+                }
+                start.elapsed()
+            });
+            let span = asking
+                .join()
+                .map_err(|_panic| anyhow!("a thread panicked"))?;
             answering
                 .join()
-                .map_err(|_panic| anyhow!("the other thread panicked"))?;
+                .map_err(|_panic| anyhow!("a thread panicked"))?;
             Ok(span.as_secs_f64() * 1e6 / f64::from(TRIPS))
         }),
     }
