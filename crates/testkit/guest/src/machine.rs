@@ -57,7 +57,7 @@ impl Machine {
             memory_mib: 512,
             huge_pages: 0,
             cpus: 2,
-            timeout: Duration::from_secs(90),
+            timeout: Duration::from_secs(180),
         }
     }
 
@@ -110,7 +110,7 @@ impl Machine {
         self
     }
 
-    /// How long the guest may run before it is killed; 90 s if not said.
+    /// How long the guest may run before it is killed; 180 s if not said.
     #[must_use]
     pub const fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = limit;
