@@ -312,21 +312,30 @@ impl Around {
             start: Nanos::ZERO,
             seen: None,
         };
-        if extent.is_null() || !list.is_null() {
+        if extent.is_null() || !list.is_null() || !table::may_watch(handle) {
             return around;
         }
         around.seen = wall(|state| {
-            around.start = MonotonicClock.now();
+            let is_recorded = state.ledger().is_some();
+            if is_recorded {
+                around.start = MonotonicClock.now();
+            }
             // SAFETY: the caller's promise.
             let extent = unsafe { extent.read() };
             let request = request(site, &extent, shape);
-            table::with_patience(|table| table.before(state, real::get(), handle, &request))?
+            let mut seen =
+                table::with_patience(|table| table.before(state, real::get(), handle, &request))??;
+            if seen.is_timed && !is_recorded {
+                around.start = MonotonicClock.now();
+            }
+            seen.is_timed |= is_recorded;
+            Some(seen)
         });
         around
     }
 
     fn end(self, answer: c_int) {
-        let Some(mut seen) = self.seen else {
+        let Some(mut seen) = self.seen.filter(|seen| seen.is_timed) else {
             return;
         };
         wall(|state| {

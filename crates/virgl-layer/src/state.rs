@@ -83,6 +83,11 @@ impl State {
         self.ledger.is_some() || self.trace.is_some() || self.mode().is_on()
     }
 
+    /// Whether a trace is written.
+    pub(crate) const fn is_traced(&self) -> bool {
+        self.trace.is_some()
+    }
+
     /// Adds an event to the trace, if one is asked for. Writes to a file then: a trace is no measurement.
     pub(crate) fn trace(&self, event: impl FnOnce() -> Event) {
         if let Some(mut file) = self.trace.as_ref() {

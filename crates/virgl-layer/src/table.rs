@@ -11,8 +11,9 @@
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
 use std::ffi::c_int;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use libc::iovec;
 use towpath_ledger::{Counter, Outcome};
@@ -35,15 +36,41 @@ struct Resource {
     count: c_int,
     /// What the library holds in place of it; empty while it holds the program's.
     ours: Box<[iovec]>,
+    texture: Texture,
+    /// The last transfer that was checked, and its bytes: most are like the one before.
+    last: Option<(Request, u64)>,
+    turn: u32,
 }
 
 /// Textures by number; those of another kind are absent.
 #[derive(Default)]
 pub(crate) struct Table {
     /// Created; what is left alone (buffers, formats not known here) is absent.
-    textures: HashMap<u32, Texture>,
-    resources: HashMap<u32, Resource>,
+    textures: Numbered<Texture>,
+    resources: Numbered<Resource>,
     taken: Taken,
+}
+
+type Numbered<T> = HashMap<u32, T, BuildHasherDefault<Spread>>;
+
+/// Spreads the program's numbers: one multiplication.
+#[derive(Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u32(u32::from(*byte));
+        }
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
 }
 
 struct Shared {
@@ -60,6 +87,39 @@ static SHARED: Shared = Shared {
     is_taken: AtomicBool::new(false),
     table: UnsafeCell::new(None),
 };
+
+/// How many watched resources share a place; a full count never goes down again.
+static WATCHED: [AtomicU8; PLACES] = [const { AtomicU8::new(0) }; PLACES];
+
+/// Resources that are not watched (buffers, one piece) are told apart by one load.
+const PLACES: usize = 1 << 16;
+
+/// Whether a resource may be watched; `false` is certain.
+#[inline]
+pub(crate) fn may_watch(handle: u32) -> bool {
+    // Relaxed: attaching and transferring follow each other on the program's own terms.
+    place(handle).is_some_and(|count| count.load(Ordering::Relaxed) != 0)
+}
+
+fn place(handle: u32) -> Option<&'static AtomicU8> {
+    WATCHED.get(usize::try_from(handle).ok()? % PLACES)
+}
+
+fn watch(handle: u32) {
+    if let Some(count) = place(handle) {
+        let more = |count: u8| count.checked_add(1);
+        // A full count stays full.
+        let _full = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+    }
+}
+
+fn unwatch(handle: u32) {
+    if let Some(count) = place(handle) {
+        let less = |count: u8| (count != u8::MAX && count != 0).then(|| count - 1);
+        // As in `watch`.
+        let _full = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+}
 
 /// As [`with`], for what must not be left out: waits a moment for somebody else's turn to end.
 pub(crate) fn with_patience<T>(mut body: impl FnMut(&mut Table) -> T) -> Option<T> {
@@ -105,6 +165,8 @@ pub(crate) struct Seen {
     pub(crate) outcome: Outcome,
     /// What the fix saves by the model.
     pub(crate) saving: Nanos,
+    /// Whether its time is wanted, to see whether a mapping pays.
+    pub(crate) is_timed: bool,
 }
 
 impl Table {
@@ -151,6 +213,10 @@ impl Table {
             Event::Attach(handle, pieces.collect())
         });
         if len == 1 {
+            // A trace holds these too.
+            if state.is_traced() {
+                watch(handle);
+            }
             return None;
         }
         let attached = Attached::new(pieces, &state.model);
@@ -163,9 +229,14 @@ impl Table {
             list,
             count,
             ours,
+            texture: *self.textures.get(&handle)?,
+            last: None,
+            turn: 0,
         };
         let handed = resource.held();
-        self.resources.insert(handle, resource);
+        if self.resources.insert(handle, resource).is_none() {
+            watch(handle);
+        }
         handed
     }
 
@@ -173,6 +244,7 @@ impl Table {
     /// program's own list.
     pub(crate) fn forget(&mut self, handle: u32) -> Option<(*mut iovec, c_int)> {
         let mut resource = self.resources.remove(&handle)?;
+        unwatch(handle);
         resource.attached.unmap(&mut self.taken, None);
         Some((resource.list, resource.count))
     }
@@ -195,6 +267,9 @@ impl Table {
 
     /// The library ended all resources.
     pub(crate) fn ended_all(&mut self) {
+        for handle in self.resources.keys() {
+            unwatch(*handle);
+        }
         self.resources.clear();
         self.textures.clear();
         self.taken = Taken::default();
@@ -213,15 +288,18 @@ impl Table {
         handle: u32,
         request: &Request,
     ) -> Option<Seen> {
-        let texture = self.textures.get(&handle)?;
-        state.trace(|| Event::Transfer(handle, *request));
+        if state.is_traced() && self.textures.contains_key(&handle) {
+            state.trace(|| Event::Transfer(handle, *request));
+        }
         let resource = self.resources.get_mut(&handle)?;
-        let plan = checked(texture, request, resource.attached.bytes());
-        let bytes = plan.map_or(0, |plan| plan.payload());
+        let plan = resource.checked(request);
+        let bytes = plan.unwrap_or(0);
+        resource.turn = resource.turn.wrapping_add(1);
         let mut seen = Seen {
             bytes,
             outcome: Outcome::Observed,
             saving: Nanos::ZERO,
+            is_timed: resource.turn.is_multiple_of(TIMED_EVERY),
         };
         let mode = state.mode();
         if plan.is_none() || !mode.is_on() {
@@ -239,7 +317,11 @@ impl Table {
             Step::Mapped => Outcome::ViewUsed,
             Step::Leave(_) if resource.ours.len() == 1 => Outcome::ViewUsed,
             Step::Leave(why) => text(why),
-            Step::Map => resource.replace(state, real, handle, &mut self.taken),
+            Step::Map => {
+                // The time of this one is not like the others'.
+                seen.is_timed = false;
+                resource.replace(state, real, handle, &mut self.taken)
+            }
         };
         if seen.outcome == Outcome::ViewUsed {
             seen.saving = state.renderer.saving(bytes);
@@ -277,6 +359,16 @@ impl Table {
 }
 
 impl Resource {
+    /// The bytes of a transfer that one piece serves as well as many; `None` for another.
+    fn checked(&mut self, request: &Request) -> Option<u64> {
+        if let Some((_, bytes)) = self.last.filter(|(last, _)| last == request) {
+            return Some(bytes);
+        }
+        let bytes = checked(&self.texture, request, self.attached.bytes())?.payload();
+        self.last = Some((*request, bytes));
+        Some(bytes)
+    }
+
     /// What the library holds in place of the program's list.
     fn held(&self) -> Option<(*mut iovec, c_int)> {
         if self.ours.is_empty() {
@@ -410,6 +502,9 @@ fn format(number: u32) -> Option<Format> {
     };
     Some(Format::texel(texel))
 }
+
+/// A clock read is a tenth of a small transfer: without a ledger every fourth is timed.
+const TIMED_EVERY: u32 = 4;
 
 /// `enum pipe_texture_target`.
 const TEXTURE_2D: u32 = 2;

@@ -90,7 +90,7 @@ fn a_half_written_range_is_half_cold() -> Outcome {
     // A sample at equal distances may meet only one kind of every other page: halves there.
     let written = |page: &usize| {
         if residency::has_scan() {
-            page % 2 == 0
+            page.is_multiple_of(2)
         } else {
             *page < 32
         }

@@ -57,7 +57,7 @@ impl Machine {
             memory_mib: 512,
             huge_pages: 0,
             cpus: 2,
-            timeout: Duration::from_secs(180),
+            timeout: Duration::from_mins(3),
         }
     }
 
