@@ -11,6 +11,7 @@ use super::memory::State;
 
 /// Options of both directions.
 #[derive(Debug, clap::Args)]
+#[group(id = "transfer")]
 #[command(after_help = "Example:\n  towpath bench readback --device NVIDIA --json readback.json")]
 pub(crate) struct Args {
     /// The first device whose name or platform has this in it, whatever the case.
