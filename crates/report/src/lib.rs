@@ -25,6 +25,7 @@ pub mod markdown;
 pub mod merge;
 pub mod ministat;
 pub mod numbers;
+pub mod observe;
 pub mod result;
 pub mod sentence;
 pub mod terminal;

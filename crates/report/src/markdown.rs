@@ -5,7 +5,7 @@ use towpath_measure::Arm;
 use crate::escape::markdown as safe;
 use crate::numbers::{p_value, percent, with_unit};
 use crate::result::{Reading, ResultFile};
-use crate::{sentence, terminal};
+use crate::{observe, sentence, terminal};
 
 /// Most characters of a GitHub comment.
 pub const COMMENT_MAX: usize = 65_536;
@@ -106,6 +106,7 @@ fn notes(file: &ResultFile) -> String {
     {
         lines.push(format!("{}: {}", metric.name, metric.definition));
     }
+    lines.extend(observe::notes(file));
     lines.extend(file.notes.iter().cloned());
     let items: String = lines
         .iter()

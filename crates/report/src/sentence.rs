@@ -94,9 +94,17 @@ fn evidence(judgement: &Judgement) -> String {
         format!("{} + {} runs", judgement.runs_a, judgement.runs_b)
     };
     if judgement.verdict == Verdict::Equivalent {
-        return format!("{runs}, p = {}", p_value(judgement.p_equivalent_adjusted));
+        return format!("{runs}, {}", p_text(judgement.p_equivalent_adjusted));
     }
-    format!("{runs}, p = {}", p_value(judgement.p_adjusted))
+    format!("{runs}, {}", p_text(judgement.p_adjusted))
+}
+
+/// `p = 0.031`, `p < 0.0001`.
+fn p_text(p: f64) -> String {
+    let value = p_value(p);
+    value
+        .strip_prefix('<')
+        .map_or_else(|| format!("p = {value}"), |bound| format!("p < {bound}"))
 }
 
 fn change_text(judgement: &Judgement, change: f64) -> String {

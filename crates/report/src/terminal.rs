@@ -7,7 +7,7 @@ use towpath_measure::Arm;
 use crate::ministat::{self, Options, Set};
 use crate::numbers::{p_value, percent, with_unit};
 use crate::result::{Design, MetricJudgement, Pairing, ResultFile, Stop};
-use crate::sentence;
+use crate::{observe, sentence};
 
 /// How a result is printed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -55,7 +55,7 @@ pub fn render(file: &ResultFile, style: Style) -> String {
             text.push_str(&wrap(&line, style.width, "  "));
         }
     }
-    for note in &file.notes {
+    for note in observe::notes(file).iter().chain(&file.notes) {
         text.push_str(&wrap(&format!("note: {note}"), style.width, "  "));
     }
     text
@@ -142,8 +142,8 @@ pub fn design(file: &ResultFile) -> String {
 fn table(file: &ResultFile, style: Style) -> String {
     let mut rows = vec![[
         "metric".to_owned(),
-        file.a.label.clone(),
-        file.b.label.clone(),
+        short(&file.a.label),
+        short(&file.b.label),
         "change".to_owned(),
         "interval".to_owned(),
         "p".to_owned(),
@@ -177,6 +177,11 @@ fn table(file: &ResultFile, style: Style) -> String {
         }
     }
     lay_out(&rows, style)
+}
+
+/// A label for the head of a column; the sentence above has all of it.
+fn short(label: &str) -> String {
+    label.chars().take(12).collect()
 }
 
 fn row(judged: &MetricJudgement, unit: &str) -> [String; 7] {

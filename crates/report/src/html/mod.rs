@@ -8,7 +8,7 @@ use towpath_measure::Arm;
 use crate::escape::xml as safe;
 use crate::numbers::{p_value, percent, with_unit};
 use crate::result::{MetricJudgement, Reading, ResultFile};
-use crate::{sentence, terminal};
+use crate::{observe, sentence, terminal};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -148,7 +148,10 @@ fn design(file: &ResultFile) -> String {
     {
         lines.push(format!("{}: {}", metric.name, metric.definition));
     }
-    lines.extend(file.notes.iter().map(|note| format!("note: {note}")));
+    let notes = observe::notes(file)
+        .into_iter()
+        .chain(file.notes.iter().cloned());
+    lines.extend(notes.map(|note| format!("note: {note}")));
     let items: String = lines
         .iter()
         .map(|line| format!("<li>{}</li>\n", safe(line)))

@@ -1,0 +1,197 @@
+//! What the runs show beside the verdict: drift of the machine, warm-up, runs far from the others. Marks only.
+
+use towpath_measure::Arm;
+use towpath_measure::drift::{self, Course};
+use towpath_measure::judge::Direction;
+
+use crate::numbers::{p_value, percent, with_unit};
+use crate::result::{Pairing, ResultFile, Run};
+
+/// Notes on the headline's metric; empty if nothing is remarkable.
+///
+/// Computed anew each time, so that they always belong to the runs as they are.
+#[must_use]
+pub fn notes(file: &ResultFile) -> Vec<String> {
+    let Some(headline) = file.headline() else {
+        return Vec::new();
+    };
+    let metric = headline.metric.as_str();
+    let mut notes = Vec::new();
+    notes.extend(order(file));
+    for arm in [Arm::A, Arm::B] {
+        let runs: Vec<(usize, &Run, f64)> = file
+            .runs
+            .iter()
+            .enumerate()
+            .filter(|(_, run)| run.arm == arm)
+            .filter_map(|(place, run)| Some((place, run, run.value(metric)?)))
+            .collect();
+        notes.extend(trend(file, arm, metric, &runs));
+        notes.extend(course(file, arm, metric, &runs));
+        notes.extend(outliers(file, arm, metric, &runs));
+    }
+    notes
+}
+
+/// Whether the order of runs can tell a difference of the arms from a drift of the machine.
+fn order(file: &ResultFile) -> Option<String> {
+    let arms: Vec<Arm> = file.runs.iter().map(|run| run.arm).collect();
+    let changes = arms
+        .windows(2)
+        .filter(|pair| pair.first() != pair.last())
+        .count();
+    let is_measured_here = file.design.pairing == Pairing::Paired
+        && file.runs.iter().any(|run| run.started_s.is_some());
+    (is_measured_here && arms.len() >= 4 && changes <= 1).then(|| {
+        "all runs of one arm came before the other's: a drift of the machine cannot be told from a difference".to_owned()
+    })
+}
+
+fn trend(file: &ResultFile, arm: Arm, metric: &str, runs: &[(usize, &Run, f64)]) -> Option<String> {
+    let times: Vec<f64> = runs
+        .iter()
+        .map(|(place, run, _)| run.started_s.unwrap_or(*place as f64))
+        .collect();
+    // Blocks have clocks of their own.
+    let is_one_block = runs.iter().all(|(_, run, _)| run.block == 0);
+    let values: Vec<f64> = runs.iter().map(|(_, _, value)| *value).collect();
+    let trend = drift::trend(&times, &values).filter(|trend| is_one_block && trend.p < 0.01)?;
+    let span = times.last()? - times.first()?;
+    let share = trend.slope * span / towpath_measure::sample::mean(&values).abs();
+    Some(format!(
+        "drift: {metric} of {} changed by {} from the first to the last run (p = {})",
+        file.arm(arm).label,
+        percent(share),
+        p_value(trend.p)
+    ))
+}
+
+fn course(
+    file: &ResultFile,
+    arm: Arm,
+    metric: &str,
+    runs: &[(usize, &Run, f64)],
+) -> Option<String> {
+    let is_lower = file
+        .metric(metric)
+        .is_none_or(|metric| metric.better == Direction::Lower);
+    let signed = runs
+        .iter()
+        .map(|(_, _, value)| if is_lower { *value } else { -value });
+    let label = &file.arm(arm).label;
+    match drift::course(&signed.collect::<Vec<_>>()) {
+        Course::WarmUp { steady_from } => Some(format!(
+            "{label} looks like a warm-up: its runs are steady from the {}. on",
+            steady_from + 1
+        )),
+        Course::SlowDown { steady_from } => Some(format!(
+            "{label} got worse from its {}. run on: heat, a full disk, another load",
+            steady_from + 1
+        )),
+        Course::Flat | Course::NoSteadyState => None,
+    }
+}
+
+fn outliers(file: &ResultFile, arm: Arm, metric: &str, runs: &[(usize, &Run, f64)]) -> Vec<String> {
+    let values: Vec<f64> = runs.iter().map(|(_, _, value)| *value).collect();
+    let unit = file
+        .metric(metric)
+        .map_or("", |metric| metric.unit.as_str());
+    let found = drift::outliers(&values);
+    if values.len() < 5 {
+        return Vec::new();
+    }
+    let describe = |(index, score): &(usize, f64)| {
+        let (place, run, value) = runs.get(*index)?;
+        let at = run
+            .started_s
+            .map(|at| format!(" at {at:.1} s"))
+            .unwrap_or_default();
+        let state = if run.notes.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", run.notes.join("; "))
+        };
+        Some(format!(
+            "run {}{at} of {} stands out: {metric} {}, {score:+.1} deviations{state}; it counts",
+            place + 1,
+            file.arm(arm).label,
+            with_unit(*value, unit),
+        ))
+    };
+    found.iter().filter_map(describe).take(5).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judging::tests::example;
+    use crate::result::{Metric, Run, SCHEMA_AB};
+    use towpath_measure::Verdict;
+
+    /// A command that slows down by 0.3 % with each call, measured in a given order of arms.
+    fn slowing(order: &[Arm]) -> ResultFile {
+        let mut file = ResultFile::new(SCHEMA_AB, "slows down");
+        file.metrics = vec![Metric::new("wall", "s", Direction::Lower, "")];
+        let mut counts = [0, 0];
+        for (call, &arm) in order.iter().enumerate() {
+            let count = &mut counts[usize::from(arm == Arm::B)];
+            let mut run = Run::new(arm, *count);
+            *count += 1;
+            run.started_s = Some(call as f64);
+            run.read("wall", 1.003_f64.powi(i32::try_from(call).unwrap()));
+            file.runs.push(run);
+        }
+        file.judge().unwrap();
+        file
+    }
+
+    #[test]
+    fn runs_one_arm_after_the_other_are_flagged_as_drift_and_alternated_ones_are_not_fooled() {
+        let aabb: Vec<Arm> = (0..20)
+            .map(|call| if call < 10 { Arm::A } else { Arm::B })
+            .collect();
+        let flagged = notes(&slowing(&aabb)).join("\n");
+        assert!(
+            flagged.contains("cannot be told from a difference"),
+            "{flagged}"
+        );
+        assert!(
+            flagged.contains("drift: wall of A changed by +2.") && flagged.contains("of B"),
+            "{flagged}"
+        );
+        let abba: Vec<Arm> = (0..10)
+            .flat_map(|pair| {
+                if pair % 2 == 0 {
+                    [Arm::A, Arm::B]
+                } else {
+                    [Arm::B, Arm::A]
+                }
+            })
+            .collect();
+        let file = slowing(&abba);
+        assert_eq!(file.judgements[0].judgement.verdict, Verdict::Inconclusive);
+        let noted = notes(&file).join("\n");
+        assert!(
+            noted.contains("drift") && !noted.contains("cannot be told"),
+            "{noted}"
+        );
+    }
+
+    #[test]
+    fn steady_runs_have_no_notes_and_a_strange_one_is_named_and_kept() {
+        let mut file = example();
+        file.design.primary = Some("wall".to_owned());
+        file.judge().unwrap();
+        assert!(notes(&file).is_empty(), "{:?}", notes(&file));
+        file.runs[4].read("wall", 9.0);
+        file.runs[4].notes.push("load 7.2".to_owned());
+        file.judge().unwrap();
+        let noted = notes(&file).join("\n");
+        assert!(
+            noted.contains("run 5 at 10.0 s of") && noted.contains("(load 7.2); it counts"),
+            "{noted}"
+        );
+        assert_eq!(file.judgements[0].judgement.runs_a, 8);
+    }
+}
