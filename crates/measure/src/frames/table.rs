@@ -109,6 +109,7 @@ struct Table {
     key: Vec<u8>,
     segment: usize,
     has_frame_column: bool,
+    ends_with_clock: bool,
 }
 
 /// The cells of a row that matter.
@@ -125,6 +126,8 @@ impl Table {
     fn new(layout: Layout) -> Self {
         let has_frame_column = layout.columns.iter().any(|(_, role)| *role == Role::Frame);
         Self {
+            ends_with_clock: layout.columns.last()
+                == Some(&(layout.width.wrapping_sub(1), Role::Clock)),
             layout,
             has_frame_column,
             groups: Vec::new(),
@@ -146,7 +149,7 @@ impl Table {
             self.segment += 1;
             return;
         }
-        let row = self.split(line);
+        let row = self.split(line, is_whole);
         if !is_whole && row.count < self.layout.width {
             self.rejected
                 .add(place, row.count, || "the last row is cut off".to_owned());
@@ -206,7 +209,7 @@ impl Table {
     }
 
     /// Picks the cells that matter and leaves the group's key in `self.key`.
-    fn split<'a>(&mut self, line: &'a [u8]) -> Cells<'a> {
+    fn split<'a>(&mut self, line: &'a [u8], is_whole: bool) -> Cells<'a> {
         let mut row = Cells::default();
         let mut wanted = self.layout.columns.iter().peekable();
         let key = &mut self.key;
@@ -215,7 +218,9 @@ impl Table {
             key.extend_from_slice(format!("log {} of the file", self.segment + 1).as_bytes());
         }
         let is_spaced = self.layout.delimiter == b' ';
-        let needs_all = self.layout.width > 0;
+        // Cells are counted only where the row may be cut off. A clock in the last column is found from the end.
+        let needs_all = self.layout.width > 0 && !is_whole;
+        let ends_with_clock = self.ends_with_clock && is_whole;
         let mut take = |column: usize, cell: &'a [u8]| {
             row.count = column + 1;
             while let Some(&&(place, role)) = wanted.peek() {
@@ -236,7 +241,11 @@ impl Table {
                     }
                 }
             }
-            needs_all || wanted.peek().is_some()
+            match wanted.peek() {
+                Some((_, Role::Clock)) => !ends_with_clock,
+                Some(_) => true,
+                None => needs_all,
+            }
         };
         if is_spaced {
             let words = line
@@ -249,6 +258,10 @@ impl Table {
             }
         } else {
             cells(line, self.layout.delimiter, take);
+        }
+        if ends_with_clock && row.clock.is_none() {
+            let start = memchr::memrchr(self.layout.delimiter, line).map_or(0, |place| place + 1);
+            row.clock = line.get(start..);
         }
         row
     }

@@ -58,7 +58,7 @@ fn slopes(file: &ResultFile, metric: &Metric) -> Option<String> {
     }
     let y = Axis::linear(values.a.iter().chain(&values.b).copied());
     let mut chart = Chart::new(
-        Axis::exact(0.0, 1.0),
+        Axis::bare(),
         "A on the left, B on the right",
         y,
         &name(metric),
@@ -170,7 +170,7 @@ fn frame_lines(file: &ResultFile) -> Vec<String> {
         .flat_map(|(_, run)| run.frames.iter())
         .flat_map(|frames| frames.slices.iter().map(|slice| slice.1));
     let y = Axis::exact(0.0, longest.fold(1.0, f64::max) * 1.05);
-    let mut charts = Vec::new();
+    let (mut charts, mut strips) = (Vec::new(), Vec::new());
     for (arm, run) in runs {
         let Some(frames) = &run.frames else { continue };
         let end = frames.slice_s * frames.slices.len() as f64;
@@ -193,8 +193,9 @@ fn frame_lines(file: &ResultFile) -> Vec<String> {
             &format!("Frame times, {label}"),
             &text,
         ));
-        charts.extend(disk_strip(run, x, class, arm, label));
+        strips.extend(disk_strip(run, x, class, arm, label));
     }
+    charts.extend(strips);
     charts
 }
 

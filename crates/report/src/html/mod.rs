@@ -65,7 +65,7 @@ fn verdict(file: &ResultFile) -> String {
 
 fn table(file: &ResultFile) -> String {
     let mut text = format!(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"All metrics\"><table><caption>All metrics; p-values are corrected</caption><thead><tr><th scope=\"col\">metric</th><th scope=\"col\">{}</th><th scope=\"col\">{}</th><th scope=\"col\">change</th><th scope=\"col\">interval</th><th scope=\"col\">p</th><th scope=\"col\">raw p</th><th scope=\"col\">smallest change found with 80 %</th><th scope=\"col\">verdict</th></tr></thead><tbody>\n",
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"All metrics\"><table><caption>All metrics; p-values are corrected</caption><thead><tr><th scope=\"col\">metric</th><th scope=\"col\">verdict</th><th scope=\"col\">{}</th><th scope=\"col\">{}</th><th scope=\"col\">change</th><th scope=\"col\">interval</th><th scope=\"col\">p</th><th scope=\"col\">raw p</th><th scope=\"col\">would find (80 %)</th></tr></thead><tbody>\n",
         safe(&file.a.label),
         safe(&file.b.label)
     );
@@ -102,7 +102,7 @@ fn row(file: &ResultFile, judged: &MetricJudgement) -> String {
     let decides = if judged.is_primary { " (decides)" } else { "" };
     let verdict = judgement.verdict;
     format!(
-        "<tr><th scope=\"row\">{}{decides}</th>{cells}<td class=\"word {verdict}\">{verdict}</td></tr>\n",
+        "<tr><th scope=\"row\">{}{decides}</th><td class=\"word {verdict}\">{verdict}</td>{cells}</tr>\n",
         safe(&judged.metric)
     )
 }
@@ -135,7 +135,10 @@ fn design(file: &ResultFile) -> String {
             ));
         }
     }
-    lines.push(format!("machine: {}", file.machine.summary()));
+    let machine = file.machine.summary();
+    if !machine.is_empty() {
+        lines.push(format!("machine: {machine}"));
+    }
     lines.extend(
         file.versions
             .iter()

@@ -18,6 +18,7 @@ pub(super) struct Axis {
     low: f64,
     high: f64,
     is_log: bool,
+    has_ticks: bool,
 }
 
 impl Axis {
@@ -40,6 +41,7 @@ impl Axis {
             low: low - room,
             high: high + room,
             is_log: false,
+            has_ticks: true,
         }
     }
 
@@ -50,6 +52,7 @@ impl Axis {
             low,
             high,
             is_log: false,
+            has_ticks: true,
         }
     }
 
@@ -59,6 +62,17 @@ impl Axis {
             low: low.log10(),
             high: high.log10(),
             is_log: true,
+            has_ticks: true,
+        }
+    }
+
+    /// From 0 to 1 without numbers: the place means nothing but left and right.
+    pub(super) const fn bare() -> Self {
+        Self {
+            low: 0.0,
+            high: 1.0,
+            is_log: false,
+            has_ticks: false,
         }
     }
 
@@ -73,6 +87,9 @@ impl Axis {
 
     /// Round numbers along the axis.
     fn ticks(self) -> Vec<f64> {
+        if !self.has_ticks {
+            return Vec::new();
+        }
         if self.is_log {
             let powers = (0..=12).map(|k| self.low.ceil() + f64::from(k));
             return powers
