@@ -93,6 +93,9 @@ pub(crate) struct Args {
     /// MiB of host memory touched and freed before each run, so that a virtual machine has it at hand.
     #[arg(long, value_name = "MIB", default_value_t = 2048)]
     warm_host: usize,
+    /// First calibrates every OpenCL device that has no calibration yet (up to 20 s each).
+    #[arg(long)]
+    calibrate: bool,
     /// What makes the exit code: regression (2), any-regression (2), inconclusive (2 and 3), never (0).
     #[arg(long, value_name = "WHAT", default_value = "regression", value_parser = parse_fail_on)]
     fail_on: FailOn,

@@ -20,6 +20,7 @@ use super::arm::{Instruments, Setup};
 use super::collect;
 use super::metric::Metric;
 use super::schedule::Executor;
+use crate::commands::bench;
 use crate::session::Session;
 
 /// Share of the memory that can be spared which warming may touch: the program needs the rest.
@@ -53,6 +54,9 @@ impl<'a> Runner<'a> {
                 .context("cannot watch for Ctrl-C")?;
         }
         let mut session = Session::new()?;
+        if args.calibrate {
+            bench::calibrate_missing(Duration::from_secs(20)).context("cannot calibrate")?;
+        }
         session.freeze_calibration()?;
         Ok(Self {
             session,

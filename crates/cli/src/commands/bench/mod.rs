@@ -54,6 +54,15 @@ struct UploadArgs {
     textures: textures::Args,
 }
 
+/// Calibrates every OpenCL device that has no calibration yet, for `towpath ab --calibrate`.
+///
+/// # Errors
+///
+/// If the store of calibrations cannot be used.
+pub(crate) fn calibrate_missing(budget: std::time::Duration) -> Result<()> {
+    calibrate::missing(budget)
+}
+
 /// Runs the bench that was asked for.
 ///
 /// # Errors
