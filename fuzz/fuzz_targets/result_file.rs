@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
     if file.judge().is_err() {
         return;
     }
-    file.exit_code(FailOn::Regression);
+    let _code = file.exit_code(FailOn::Regression);
     let _ = terminal::render(&file, terminal::Style::default());
     assert!(markdown::render(&file, 1_000).len() <= 1_000);
     let _ = (csv::render(&file), junit::render(&file, FailOn::Regression), html::render(&file));
