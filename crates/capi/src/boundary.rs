@@ -1,0 +1,234 @@
+//! The border to C: null checks, handles and the wall against panics, in one place.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::status::tp_status as Status;
+
+/// What functions of this library return inside.
+pub(crate) type Answer<T = ()> = Result<T, Status>;
+
+/// Runs `body` and turns its answer, or its panic, into a status.
+pub(crate) fn guard(body: impl FnOnce() -> Answer) -> Status {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => Status::TP_OK,
+        Ok(Err(status)) => status,
+        Err(_panic) => Status::TP_ERROR_DEFECT,
+    }
+}
+
+/// A type that C knows by name only: a pointer to it is a handle.
+pub(crate) trait Opaque {
+    /// What lies behind the handle.
+    type Value;
+    /// Differs between kinds of handles.
+    const MARK: u64;
+}
+
+/// What a handle points to: the value, and a mark by which a wrong or freed handle is known.
+///
+/// A freed block may have been given to someone else by the time it is looked at: the mark catches the
+/// common mistakes, not every one.
+struct Block<V> {
+    mark: AtomicU64,
+    value: V,
+}
+
+/// What a freed handle's mark becomes.
+const FREED: u64 = 0xdead_f4ee_dead_f4ee;
+
+/// Puts `value` behind a new handle and stores it in `*out`.
+///
+/// # Safety
+///
+/// `out` is null or valid for a write.
+pub(crate) unsafe fn give<T: Opaque>(out: *mut *mut T, value: T::Value) -> Answer {
+    if out.is_null() {
+        return Err(Status::TP_ERROR_NULL);
+    }
+    let mark = AtomicU64::new(T::MARK);
+    let handle = Box::into_raw(Box::new(Block { mark, value })).cast::<T>();
+    // SAFETY: not null by the check above, valid for a write by the caller's promise.
+    unsafe { out.write(handle) };
+    Ok(())
+}
+
+/// The block of a handle that may be one.
+fn block<T: Opaque>(handle: *const T) -> Answer<*const Block<T::Value>> {
+    let block = handle.cast::<Block<T::Value>>();
+    if block.is_null() {
+        return Err(Status::TP_ERROR_NULL);
+    }
+    if block.is_aligned() {
+        Ok(block)
+    } else {
+        Err(Status::TP_ERROR_HANDLE)
+    }
+}
+
+/// Borrows what lies behind a handle.
+///
+/// # Safety
+///
+/// `handle` is null, live, or freed with its block not in use by someone else.
+pub(crate) unsafe fn borrow<'a, T: Opaque>(handle: *const T) -> Answer<&'a T::Value> {
+    let block = block(handle)?;
+    // SAFETY: not null and aligned by `block`; live by the caller's promise.
+    let block = unsafe { &*block };
+    // Acquire: pairs with the exchange in `take`, so that a handle seen as live is whole.
+    if block.mark.load(Ordering::Acquire) != T::MARK {
+        return Err(Status::TP_ERROR_HANDLE);
+    }
+    Ok(&block.value)
+}
+
+/// Takes what lies behind a handle back; null is no handle and no mistake.
+///
+/// # Safety
+///
+/// As [`borrow`], and no other call uses the handle now or later.
+pub(crate) unsafe fn take<T: Opaque>(handle: *mut T) -> Answer<Option<T::Value>> {
+    if handle.is_null() {
+        return Ok(None);
+    }
+    let block = block(handle.cast_const())?.cast_mut();
+    // SAFETY: not null and aligned by `block`; live by the caller's promise.
+    let mark = unsafe { &(*block).mark };
+    // Of two threads that free one handle, one sees the mark.
+    let was = mark.compare_exchange(T::MARK, FREED, Ordering::AcqRel, Ordering::Acquire);
+    if was.is_err() {
+        return Err(Status::TP_ERROR_HANDLE);
+    }
+    // SAFETY: made by `give` from a box, and the exchange above makes us the only one to free it.
+    let boxed = unsafe { Box::from_raw(block) };
+    Ok(Some(boxed.value))
+}
+
+/// Stores `value` in `*out`.
+///
+/// # Safety
+///
+/// `out` is null or valid for a write.
+pub(crate) unsafe fn put<T>(out: *mut T, value: T) -> Answer {
+    if out.is_null() {
+        return Err(Status::TP_ERROR_NULL);
+    }
+    // SAFETY: not null by the check above, valid for a write by the caller's promise.
+    unsafe { out.write(value) };
+    Ok(())
+}
+
+/// `count` values at `data`; none at null only if `count` is 0.
+///
+/// # Safety
+///
+/// `data` is null or valid for reads of `count` values for as long as the slice lives.
+pub(crate) unsafe fn slice<'a, T>(data: *const T, count: usize) -> Answer<&'a [T]> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if data.is_null() {
+        return Err(Status::TP_ERROR_NULL);
+    }
+    let is_too_long = count
+        .checked_mul(size_of::<T>())
+        .is_none_or(|n| isize::try_from(n).is_err());
+    if is_too_long || !data.is_aligned() {
+        return Err(Status::TP_ERROR_INVALID);
+    }
+    // SAFETY: not null, aligned and not longer than `isize::MAX` by the checks above; valid for reads by
+    // the caller's promise.
+    Ok(unsafe { std::slice::from_raw_parts(data, count) })
+}
+
+/// As [`slice`], for writes.
+///
+/// # Safety
+///
+/// `data` is null or valid for reads and writes of `count` values, and nothing else uses them meanwhile.
+pub(crate) unsafe fn slice_mut<'a, T>(data: *mut T, count: usize) -> Answer<&'a mut [T]> {
+    if count == 0 {
+        return Ok(&mut []);
+    }
+    if data.is_null() {
+        return Err(Status::TP_ERROR_NULL);
+    }
+    let is_too_long = count
+        .checked_mul(size_of::<T>())
+        .is_none_or(|n| isize::try_from(n).is_err());
+    if is_too_long || !data.is_aligned() {
+        return Err(Status::TP_ERROR_INVALID);
+    }
+    // SAFETY: as in `slice`, and unique by the caller's promise.
+    Ok(unsafe { std::slice::from_raw_parts_mut(data, count) })
+}
+
+/// A path given as a C string.
+///
+/// # Safety
+///
+/// `text` is null or a C string.
+pub(crate) unsafe fn path<'a>(text: *const std::ffi::c_char) -> Answer<&'a std::path::Path> {
+    use std::os::unix::ffi::OsStrExt as _;
+    if text.is_null() {
+        return Err(Status::TP_ERROR_NULL);
+    }
+    // SAFETY: not null by the check above, a C string by the caller's promise.
+    let text = unsafe { std::ffi::CStr::from_ptr(text) };
+    Ok(std::path::Path::new(std::ffi::OsStr::from_bytes(
+        text.to_bytes(),
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Thing;
+    impl Opaque for Thing {
+        type Value = String;
+        const MARK: u64 = 7;
+    }
+
+    struct Other;
+    impl Opaque for Other {
+        type Value = String;
+        const MARK: u64 = 8;
+    }
+
+    #[test]
+    fn a_panic_becomes_a_status() {
+        let status = guard(|| panic!("a defect"));
+        assert_eq!(status, Status::TP_ERROR_DEFECT);
+    }
+
+    #[test]
+    fn a_handle_of_another_kind_is_refused_and_stays_usable() {
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: `handle` is valid for a write.
+        unsafe { give::<Thing>(&raw mut handle, "it".to_owned()) }.unwrap();
+        // SAFETY: a live handle, of the wrong kind on purpose.
+        let wrong = unsafe { take(handle.cast::<Other>()) };
+        assert_eq!(wrong.err(), Some(Status::TP_ERROR_HANDLE));
+        // SAFETY: a live handle of its own kind.
+        let right = unsafe { borrow(handle) };
+        assert!(right.is_ok());
+        // SAFETY: a live handle that nobody uses afterwards.
+        let taken = unsafe { take(handle) };
+        assert!(taken.is_ok_and(|value| value.is_some()));
+    }
+
+    #[test]
+    fn null_and_lengths_that_cannot_be_are_refused() {
+        // SAFETY: null pointers and absurd lengths, which the functions refuse before any access.
+        let null = unsafe { slice(std::ptr::null::<u64>(), 3) };
+        assert_eq!(null.err(), Some(Status::TP_ERROR_NULL));
+        let here = 1_u64;
+        // SAFETY: as above.
+        let long = unsafe { slice(&raw const here, usize::MAX) };
+        assert_eq!(long.err(), Some(Status::TP_ERROR_INVALID));
+        // SAFETY: no values are read.
+        let none = unsafe { slice(std::ptr::null::<u64>(), 0) };
+        assert_eq!(none, Ok(&[][..]));
+    }
+}

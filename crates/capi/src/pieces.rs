@@ -1,0 +1,179 @@
+//! Bytes in scattered pieces: gathered without a second copy, or seen as one.
+
+use std::ffi::c_void;
+use std::os::fd::BorrowedFd;
+
+use towpath_memory::stream;
+use towpath_memory::view::{FilePiece, View};
+
+use crate::boundary::{Answer, Opaque, borrow, give, guard, put, slice, slice_mut, take};
+use crate::status::{tp_status, tp_status as Status};
+
+/// One piece of memory.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct tp_piece {
+    /// First byte.
+    pub address: *const c_void,
+    /// Bytes.
+    pub bytes: usize,
+}
+
+/// One piece of a memory file.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct tp_file_piece {
+    /// The memory file (memfd).
+    pub fd: i32,
+    /// First byte in it; a multiple of the page size.
+    pub offset: u64,
+    /// Bytes; a multiple of the page size, but for the last piece.
+    pub bytes: u64,
+}
+
+/// One mapping over the pieces of memory files. Freed by `tp_view_free`.
+#[derive(Debug)]
+pub struct tp_view {
+    _opaque: (),
+}
+
+impl Opaque for tp_view {
+    type Value = View;
+    const MARK: u64 = 0x7669_6577_7669_6577;
+}
+
+/// Copies the `bytes` from `offset` of the pieces, end to end, to `destination`.
+///
+/// Not 0 in `streaming`: past the caches, for large copies that a device reads next. One read and one write
+/// per byte; no allocation. TP_ERROR_INVALID: the pieces hold less; nothing was copied.
+///
+/// # Safety
+///
+/// `pieces` is null or valid for reads of `count` values, each piece valid for reads of its bytes;
+/// `destination` is null or valid for writes of `bytes` bytes, apart from the pieces.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tp_pieces_gather(
+    pieces: *const tp_piece,
+    count: usize,
+    offset: usize,
+    destination: *mut c_void,
+    bytes: usize,
+    streaming: i32,
+) -> tp_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let pieces = unsafe { slice(pieces, count) }?;
+        // SAFETY: the caller's promise.
+        let mut rest = unsafe { slice_mut(destination.cast::<u8>(), bytes) }?;
+        check(pieces, offset, bytes)?;
+        let mut skip = offset;
+        for piece in pieces {
+            if rest.is_empty() {
+                break;
+            }
+            if skip >= piece.bytes {
+                skip -= piece.bytes;
+                continue;
+            }
+            // SAFETY: the caller's promise.
+            let source = unsafe { slice(piece.address.cast::<u8>(), piece.bytes) }?;
+            let source = source.get(skip..).unwrap_or_default();
+            skip = 0;
+            let part = source.len().min(rest.len());
+            let (head, tail) = rest.split_at_mut(part);
+            let source = source.get(..part).unwrap_or_default();
+            if streaming == 0 {
+                head.copy_from_slice(source);
+            } else {
+                stream::copy(source, head);
+            }
+            rest = tail;
+        }
+        Ok(())
+    })
+}
+
+/// Maps the pieces of memory files one behind the other and stores the handle in `*view`.
+///
+/// The caller owns the handle and frees it with `tp_view_free`; the files may be closed meanwhile. Cost: one
+/// mapping per run of pieces that do not continue each other, a few microseconds each: for pieces that are
+/// used several times. TP_ERROR_INVALID: a piece is not of whole pages, or ends after its file.
+///
+/// # Safety
+///
+/// `pieces` is null or valid for reads of `count` values; `view` is null or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tp_view_create(
+    pieces: *const tp_file_piece,
+    count: usize,
+    view: *mut *mut tp_view,
+) -> tp_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let pieces = unsafe { slice(pieces, count) }?;
+        if pieces.is_empty() || pieces.iter().any(|piece| piece.fd < 0) {
+            return Err(Status::TP_ERROR_INVALID);
+        }
+        let files: Vec<FilePiece<'_>> = pieces
+            .iter()
+            .map(|piece| FilePiece {
+                // SAFETY: not below 0 by the check above; the caller keeps it open during the call, and
+                // the kernel refuses one that is not.
+                file: unsafe { BorrowedFd::borrow_raw(piece.fd) },
+                offset: piece.offset,
+                len: piece.bytes,
+            })
+            .collect();
+        let stitched = View::stitch(&files).map_err(|_refused| Status::TP_ERROR_INVALID)?;
+        // SAFETY: the caller's promise.
+        unsafe { give(view, stitched) }
+    })
+}
+
+/// Stores where the view begins and how many bytes it has. Valid until `tp_view_free`; other processes may
+/// change the bytes at any time.
+///
+/// # Safety
+///
+/// `view` is null or a live handle; `data` and `bytes` are null or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tp_view_data(
+    view: *const tp_view,
+    data: *mut *mut c_void,
+    bytes: *mut usize,
+) -> tp_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let seen = unsafe { borrow(view) }?.bytes();
+        // SAFETY: the caller's promise.
+        unsafe { put(data, seen.as_ptr().cast()) }?;
+        // SAFETY: the caller's promise.
+        unsafe { put(bytes, seen.len()) }
+    })
+}
+
+/// Unmaps the view; NULL is none.
+///
+/// # Safety
+///
+/// `view` is null or from `tp_view_create`; neither it nor its bytes are used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tp_view_free(view: *mut tp_view) -> tp_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        unsafe { take(view) }.map(drop)
+    })
+}
+
+fn check(pieces: &[tp_piece], offset: usize, bytes: usize) -> Answer {
+    let total = pieces
+        .iter()
+        .try_fold(0_usize, |sum, piece| sum.checked_add(piece.bytes))
+        .ok_or(Status::TP_ERROR_INVALID)?;
+    let end = offset.checked_add(bytes).ok_or(Status::TP_ERROR_INVALID)?;
+    if end > total {
+        Err(Status::TP_ERROR_INVALID)
+    } else {
+        Ok(())
+    }
+}
