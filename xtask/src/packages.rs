@@ -83,6 +83,27 @@ const PACKAGES: &[Package] = &[
         false,
     ),
     package(
+        "opencl-c-headers",
+        "headers for the C example of readback",
+        false,
+    ),
+    package(
+        "ocl-icd-opencl-dev",
+        "links the C example of readback",
+        false,
+    ),
+    package(
+        "binutils",
+        "reads what the C library exports and needs",
+        false,
+    ),
+    package("libdrm2", "libdrm behind the sync shim's tests", false),
+    package(
+        "util-linux",
+        "mounts, namespaces and terminals for hostile tests",
+        false,
+    ),
+    package(
         "valgrind",
         "memory checks of the C examples; instruction counts",
         false,

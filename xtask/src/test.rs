@@ -24,6 +24,17 @@ pub(crate) struct Args {
 pub(crate) fn run_profile(profile: &str, runner: &[String]) -> Result<()> {
     // cdylibs and programs are not built by a test run, and the tests load them.
     start(&cargo(), &["build", "--workspace"])?;
+    // Two kernels of Debian for the guest machine; kept for the next time.
+    start(
+        &cargo(),
+        &["run", "--quiet", "-p", "towpath-guest", "--", "--fetch"],
+    )
+    .or_else(|error| {
+        say(&format!(
+            "{error:#}: the guest's tests will say what they lack"
+        ));
+        Ok::<(), anyhow::Error>(())
+    })?;
     start(&cargo(), &["test", "--workspace", "--doc", "--quiet"])?;
     let mut words = vec!["nextest", "run", "--workspace", "--profile", profile];
     words.extend(runner.iter().map(String::as_str));
