@@ -38,6 +38,11 @@ pub(crate) struct Outputs {
 }
 
 impl Outputs {
+    /// Where the result itself goes, for those who write it while they measure.
+    pub(crate) fn json_path(&self) -> Option<&Path> {
+        self.json.as_deref()
+    }
+
     /// Prints the judged file, writes what was asked for and gives the exit code.
     ///
     /// # Errors

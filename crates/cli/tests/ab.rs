@@ -144,7 +144,7 @@ fn a_program_that_is_not_there_is_named() {
     let out = run(folder.path(), &["--", "./no-such-program"]);
     assert_eq!(out.status.code(), Some(1));
     assert!(
-        text(&out.stderr).contains("program not found: ./no-such-program"),
+        text(&out.stderr).contains("program not found: \"./no-such-program\""),
         "{}",
         text(&out.stderr)
     );
@@ -275,4 +275,64 @@ fn an_interrupt_keeps_the_pairs_that_are_done() {
     assert_eq!(status.code(), Some(130));
     let runs = result(folder.path())["runs"].as_array().unwrap().len();
     assert!(runs >= 4 && runs.is_multiple_of(2) && runs < 400, "{runs}");
+}
+
+#[test]
+fn writes_and_frame_logs_of_each_run_become_metrics() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("logs")).unwrap();
+    // Ten frames of a length that depends on the arm and a little on the run; a file of one MiB in B only.
+    let program = "n=$(cat n 2>/dev/null || echo 0); echo $((n+1)) > n; \
+        { echo frametime; for i in 1 2 3 4 5 6 7 8 9 10; do echo $((BASE + (i + n) % 3)); done; } > logs/f.csv; \
+        if [ $BASE = 40 ]; then head -c 1048576 /dev/zero > logs/big; fi";
+    let out = run(
+        folder.path(),
+        &[
+            "--pairs",
+            "8",
+            "--frames",
+            "logs/*.csv",
+            "--watch",
+            "logs",
+            "--primary",
+            "fps",
+            "--a-env",
+            "BASE=20",
+            "--b-env",
+            "BASE=40",
+            "--json",
+            "r.json",
+            "--html",
+            "r.html",
+            "--",
+            "sh",
+            "-c",
+            program,
+        ],
+    );
+    assert_eq!(
+        out.status.code(),
+        Some(2),
+        "{}{}",
+        text(&out.stdout),
+        text(&out.stderr)
+    );
+    let result = result(folder.path());
+    let value = |arm: &str, metric: &str| {
+        let runs = result["runs"].as_array().unwrap();
+        let run = runs.iter().find(|run| run["arm"] == arm).unwrap();
+        run["readings"][metric]["value"].as_f64().unwrap()
+    };
+    assert!(
+        (40.0..52.0).contains(&value("a", "fps")),
+        "{}",
+        value("a", "fps")
+    );
+    assert!(value("b", "over-33.4ms") >= 9.0);
+    assert!(value("a", "bytes-written") < 0.1 && value("b", "bytes-written") >= 1.0);
+    assert!(
+        fs::read_to_string(folder.path().join("r.html"))
+            .unwrap()
+            .contains("fps")
+    );
 }

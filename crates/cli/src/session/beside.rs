@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use towpath_measure::Nanos;
+use towpath_report::Run;
 use towpath_report::numbers::with_unit;
 use towpath_watch::{DiskProbe, Known, PROBE_BYTES, Pressure, Probed, Stall, WriteWatch, Writes};
 
@@ -76,7 +77,68 @@ impl Beside {
     }
 }
 
+/// What [`Seen::read_into`] adds to a run: name, unit, definition. Lower is better in all of them.
+pub(crate) const METRICS: &[(&str, &str, &str)] = &[
+    (
+        "files-written",
+        "",
+        "files written below the watched folders",
+    ),
+    (
+        "bytes-written",
+        "MiB",
+        "sum of their lengths after each write",
+    ),
+    ("slow-reads", "", "4 KiB reads of the disk probe over 10 ms"),
+    ("worst-read", "ms", "longest 4 KiB read of the disk probe"),
+];
+
+impl Options {
+    /// Whether there is anything to watch.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.folders.is_empty() && self.disk.is_none()
+    }
+}
+
 impl Seen {
+    /// Adds what was seen to a run; what could not be seen is unavailable, with the reason.
+    pub(crate) fn read_into(&self, run: &mut Run) {
+        match &self.writes {
+            Some(Known::Value(writes)) => {
+                run.read("files-written", writes.writes.len() as f64);
+                run.read("bytes-written", writes.bytes() as f64 / f64::from(1 << 20));
+            }
+            Some(Known::Unavailable(reason)) => {
+                run.cannot_read("files-written", reason);
+                run.cannot_read("bytes-written", reason);
+            }
+            None => {}
+        }
+        match &self.probed {
+            Some(Known::Value(probed)) => {
+                run.read("slow-reads", probed.over(SLOW_READ) as f64);
+                let worst = probed
+                    .worst()
+                    .map_or(f64::NAN, |time| time.as_secs_f64() * 1e3);
+                run.read("worst-read", worst);
+                let first = probed.reads.first().map_or(0, |read| read.at.0);
+                run.disk_reads = probed
+                    .reads
+                    .iter()
+                    .map(|read| {
+                        let since = Nanos(read.at.0.saturating_sub(first));
+                        (since.as_secs_f64(), read.took.as_secs_f64() * 1e3)
+                    })
+                    .collect();
+            }
+            Some(Known::Unavailable(reason)) => {
+                run.cannot_read("slow-reads", reason);
+                run.cannot_read("worst-read", reason);
+            }
+            None => {}
+        }
+    }
+
     /// For a terminal: what was asked for.
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();

@@ -1,24 +1,26 @@
 //! `towpath ab`: proves what fixes are worth, by alternated pairs of runs of an unmodified program.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use towpath_measure::MonotonicClock;
-use towpath_report::judging::FailOn;
 use towpath_report::result::SCHEMA_AB;
-use towpath_report::{Machine, ResultFile, terminal};
+use towpath_report::{Machine, ResultFile};
 
 use arm::{Instruments, Setup};
 use metric::Metric;
 use runner::Runner;
 use schedule::Ended;
 
+use crate::outputs::Outputs;
+use crate::session::beside;
+
 mod arm;
 mod collect;
 mod design;
+mod frame_log;
 mod metric;
 mod runner;
 mod schedule;
@@ -96,12 +98,13 @@ pub(crate) struct Args {
     /// First calibrates every OpenCL device that has no calibration yet (up to 20 s each).
     #[arg(long)]
     calibrate: bool,
-    /// What makes the exit code: regression (2), any-regression (2), inconclusive (2 and 3), never (0).
-    #[arg(long, value_name = "WHAT", default_value = "regression", value_parser = parse_fail_on)]
-    fail_on: FailOn,
-    /// Writes every raw run, the machine and the judgements to this file.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    /// Reads the frame logs that a run leaves where this pattern says, such as 'logs/*.csv'.
+    #[arg(long, value_name = "GLOB")]
+    frames: Option<String>,
+    #[command(flatten)]
+    watch: beside::Options,
+    #[command(flatten)]
+    outputs: Outputs,
     /// Program and arguments.
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -131,7 +134,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         &mut runner,
         &setups,
         &mut file,
-        args.json.as_deref(),
+        args.outputs.json_path(),
         &MonotonicClock,
     );
     runner.note(&mut file);
@@ -147,20 +150,21 @@ fn finish(args: &Args, file: &mut ResultFile, ended: Result<Ended>) -> Result<Ex
     }
     drop_unread(file);
     file.judge()?;
-    if !file.runs.is_empty() {
-        print(&terminal::render(file, terminal::Style::default()));
+    if file.runs.is_empty() {
+        ended?;
+        return Ok(ExitCode::from(INTERRUPTED));
     }
-    if let Some(path) = &args.json {
-        schedule::write(file, path)?;
-    }
+    let code = args.outputs.finish(file)?;
     ended?;
-    // 130: what a shell says of a program that Ctrl-C ended.
-    Ok(ExitCode::from(if stopped {
-        130
+    Ok(if stopped {
+        ExitCode::from(INTERRUPTED)
     } else {
-        file.exit_code(args.fail_on)
-    }))
+        code
+    })
 }
+
+/// What a shell says of a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
 
 /// towpath's own metrics, then the program's.
 fn metrics(args: &Args) -> Vec<Metric> {
@@ -169,7 +173,16 @@ fn metrics(args: &Args) -> Vec<Metric> {
         metric.shown.is_informative = is_informative(name) && *name != args.primary;
         metric
     });
-    own.chain(args.metric.iter().cloned()).collect()
+    let mut all: Vec<Metric> = own.collect();
+    if !args.watch.is_empty() {
+        let beside = beside::METRICS.iter();
+        all.extend(beside.map(|(name, unit, text)| Metric::built_in(name, unit, text)));
+    }
+    if args.frames.is_some() {
+        all.extend(frame_log::metrics(&args.primary));
+    }
+    all.extend(args.metric.iter().cloned());
+    all
 }
 
 /// CPU is judged as one; its two halves would only cost the others power.
@@ -213,18 +226,6 @@ fn describe(args: &Args, setups: &[Setup; 2], metrics: &[Metric]) -> ResultFile 
             .push("a bare arm has no ledger: host paths are not compared".to_owned());
     }
     file
-}
-
-fn parse_fail_on(word: &str) -> Result<FailOn, String> {
-    FailOn::parse(word).ok_or_else(|| {
-        let words: Vec<&str> = FailOn::WORDS.iter().map(|(word, _)| *word).collect();
-        format!("one of {}", words.join(", "))
-    })
-}
-
-#[expect(clippy::print_stdout, reason = "the command's output")]
-fn print(text: &str) {
-    print!("{text}");
 }
 
 /// Progress goes to stderr, so that the report alone is in a pipe.

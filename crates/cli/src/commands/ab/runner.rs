@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command as Shell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -18,10 +18,12 @@ use towpath_watch::{Command, End, Exit, Input, Output, Supervisor};
 use super::Args;
 use super::arm::{Instruments, Setup};
 use super::collect;
+use super::frame_log;
 use super::metric::Metric;
 use super::schedule::Executor;
 use crate::commands::bench;
 use crate::session::Session;
+use crate::session::beside::{self, Beside};
 
 /// Share of the memory that can be spared which warming may touch: the program needs the rest.
 const WARM_SHARE: usize = 2;
@@ -39,6 +41,8 @@ pub(super) struct Runner<'a> {
     interrupted: Arc<AtomicBool>,
     runs: usize,
     layers_seen: bool,
+    watch: &'a beside::Options,
+    frames: Option<&'a str>,
 }
 
 impl<'a> Runner<'a> {
@@ -47,7 +51,7 @@ impl<'a> Runner<'a> {
     /// # Errors
     ///
     /// If no folder for ledgers can be made or signals cannot be watched.
-    pub(super) fn new(args: &Args, metrics: &'a [Metric], folder: &Path) -> Result<Self> {
+    pub(super) fn new(args: &'a Args, metrics: &'a [Metric], folder: &Path) -> Result<Self> {
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&interrupted))
@@ -69,6 +73,8 @@ impl<'a> Runner<'a> {
             interrupted,
             runs: 0,
             layers_seen: false,
+            watch: &args.watch,
+            frames: args.frames.as_deref(),
         })
     }
 
@@ -150,9 +156,19 @@ impl Executor for Runner<'_> {
         self.session.clear()?;
         self.warm()?;
         let output = self.folder.join("output.log");
-        let exit = self.command(setup, &output)?.run()?;
+        let start = SystemTime::now();
+        let watched = (!self.watch.is_empty()).then(|| Beside::start(self.watch));
+        let exit = self.command(setup, &output)?.run();
+        let seen = watched.map(Beside::end);
+        let exit = exit?;
         let mut run = Run::new(setup.arm, 0);
         from_exit(&mut run, &exit);
+        if let Some(seen) = seen {
+            seen.read_into(&mut run);
+        }
+        if let Some(pattern) = self.frames {
+            frame_log::read_into(&mut run, pattern, start)?;
+        }
         let ledgers = self.session.ledgers();
         self.layers_seen |= !ledgers.is_empty();
         collect::from_ledgers(&mut run, &ledgers);

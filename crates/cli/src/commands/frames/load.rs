@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use towpath_measure::frames::{self, FrameRun, Target, metrics, sketch};
+use towpath_measure::frames::{self, FrameRun, ReadOptions, Target, metrics, sketch};
 use towpath_measure::{Arm, bootstrap};
 use towpath_report::result::FrameLine;
 use towpath_report::{Metric, Run};
@@ -18,21 +18,34 @@ const SLICES_MAX: usize = 600;
 const RESAMPLED_MAX: usize = 1_000_000;
 
 /// One run of a log.
-pub(super) struct Log {
+pub(crate) struct Log {
     /// The file, and the run in it if it has several.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// What must be said.
-    pub(super) notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     frames: FrameRun,
 }
 
 impl Log {
     /// Reads a file's runs and cuts them.
     pub(super) fn read(path: &Path, args: &Args) -> Result<Vec<Self>> {
+        let mut runs = Self::whole(path, &args.read_options())?;
+        for log in &mut runs {
+            log.cut(args);
+            log.look();
+        }
+        Ok(runs)
+    }
+
+    /// Reads a file's runs as they are.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read or is no frame log.
+    pub(crate) fn whole(path: &Path, options: &ReadOptions) -> Result<Vec<Self>> {
         let shown = path.display().to_string();
         let file = File::open(path).with_context(|| format!("cannot read {shown}"))?;
-        let log = frames::read(file, &args.read_options())
-            .with_context(|| format!("cannot use {shown}"))?;
+        let log = frames::read(file, options).with_context(|| format!("cannot use {shown}"))?;
         let several = log.runs.len() > 1;
         let mut runs = Vec::new();
         for (index, run) in log.runs.into_iter().enumerate() {
@@ -50,14 +63,11 @@ impl Log {
                 notes.extend(log.notes.iter().cloned());
             }
             notes.extend(run.notes.iter().cloned());
-            let mut log = Self {
+            runs.push(Self {
                 name,
                 notes,
                 frames: run,
-            };
-            log.cut(args);
-            log.look();
-            runs.push(log);
+            });
         }
         Ok(runs)
     }
@@ -140,7 +150,7 @@ impl Log {
     }
 
     /// The run with all metrics; new ones are added to the list.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         arm: Arm,
         number: usize,

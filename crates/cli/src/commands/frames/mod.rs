@@ -1,6 +1,6 @@
 //! `towpath frames`: frame logs with metrics that say what they are, and the same verdict as `ab`.
 
-mod load;
+pub(crate) mod load;
 mod show;
 
 use std::path::PathBuf;
