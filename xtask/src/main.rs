@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 mod ci;
 mod deep;
 mod demo;
+mod dist;
 mod packages;
 mod run;
 mod test;
@@ -34,6 +35,8 @@ enum Task {
     Ci,
     /// The long forms: fuzz targets, model checks, full-size simulations, crash runs.
     Deep(deep::Args),
+    /// Makes what is installed: a tree, an archive of it, a Debian package.
+    Dist(dist::Args),
 }
 
 fn main() -> ExitCode {
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Task::Test(args) => test::run(&args),
         Task::Ci => ci::run(),
         Task::Deep(args) => deep::run(&args),
+        Task::Dist(args) => dist::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

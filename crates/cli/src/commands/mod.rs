@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 mod ab;
 mod about;
@@ -37,6 +37,11 @@ enum Command {
     Layers(layers::Args),
     Report(report::Args),
     Run(run::Args),
+}
+
+/// The whole command line, for man pages and completions.
+fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Parses the command line, runs the command and prints what went wrong, cause by cause.

@@ -1,0 +1,288 @@
+//! `cargo xtask dist`: the installable tree, an archive of it, and a Debian package.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::run::{cargo, has_program, root, run as start, run_with, say};
+
+mod notices;
+mod texts;
+mod tree;
+
+use texts::Target;
+use tree::{Entry, Source};
+
+/// Where the packages go, and which.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Folder for the tree, the archive and the package.
+    #[arg(long, value_name = "FOLDER", default_value = "target/dist")]
+    out: PathBuf,
+    /// Leaves the symbols of programs and libraries in.
+    #[arg(long)]
+    no_strip: bool,
+}
+
+/// What the release build must make: the packages with something to install.
+const PACKAGES: [&str; 6] = [
+    "towpath-cli",
+    "towpath-capi",
+    "towpath-opencl-layer",
+    "towpath-vulkan-layer",
+    "towpath-virgl-layer",
+    "towpath-drm-shim",
+];
+
+/// libtowpath.so must stay a library that a game can ship: 3 MiB, stripped.
+const LIBRARY_LIMIT: u64 = 3 << 20;
+
+/// Builds, lays the tree, tries it, and packs it.
+///
+/// # Errors
+///
+/// If something cannot be built or written, if the tree does not work, or if libtowpath.so is too large.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    say("Building towpath, its layers and libtowpath.");
+    let mut words = vec!["build", "--release", "--locked"];
+    for package in PACKAGES {
+        words.extend(["-p", package]);
+    }
+    start(&cargo(), &words)?;
+    let target = Target::new(std::env::consts::ARCH)?;
+    let out = root().join(&args.out);
+    let made = out.join("made");
+    clear(&made)?;
+    let program = root().join("target/release/towpath");
+    write_by(&program, "--write-man", &made.join("man"))?;
+    write_by(&program, "--write-completions", &made.join("completions"))?;
+
+    let tree = out.join(target.tree_name());
+    clear(&tree)?;
+    for entry in plan(&made)? {
+        entry.place(&tree)?;
+    }
+    if args.no_strip {
+        say("Symbols stay in.");
+    } else {
+        strip(&tree)?;
+    }
+    try_out(&tree)?;
+    archive(&out, &target)?;
+    debian(&out, &tree, &target)
+}
+
+/// The whole tree: what comes from the repository, from the build and from the program itself.
+fn plan(made: &Path) -> Result<Vec<Entry>> {
+    let mut entries = tree::fixed(&root());
+    let pages = tree::files_of(&made.join("man"))?;
+    if pages.is_empty() {
+        bail!("the program wrote no man pages");
+    }
+    for page in pages {
+        entries.push(Entry::file(
+            &made.join("man").join(&page),
+            "share/man/man1",
+            &page,
+        ));
+    }
+    for (name, folder, installed) in [
+        (
+            "towpath.bash",
+            "share/bash-completion/completions",
+            "towpath",
+        ),
+        ("_towpath", "share/zsh/site-functions", "_towpath"),
+        (
+            "towpath.fish",
+            "share/fish/vendor_completions.d",
+            "towpath.fish",
+        ),
+    ] {
+        entries.push(Entry::file(
+            &made.join("completions").join(name),
+            folder,
+            installed,
+        ));
+    }
+    let notices = notices::collect(&PACKAGES)?;
+    entries.push(Entry::new(
+        Source::Text(notices),
+        "share/doc/towpath/THIRD-PARTY",
+    ));
+    Ok(entries)
+}
+
+fn write_by(program: &Path, option: &str, folder: &Path) -> Result<()> {
+    let program = program.display().to_string();
+    let folder = folder.display().to_string();
+    start(&program, &["about", option, &folder])
+}
+
+/// Removes a folder of an earlier run.
+fn clear(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| format!("cannot clear {}", folder.display()))?;
+    }
+    Ok(())
+}
+
+fn strip(tree: &Path) -> Result<()> {
+    if !has_program("strip") {
+        say("No strip here (package binutils): symbols stay in.");
+        return Ok(());
+    }
+    for folder in ["bin", "lib", "lib/towpath"] {
+        for name in tree::files_of(&tree.join(folder))? {
+            let path = tree.join(folder).join(&name);
+            // A link would be replaced by a file.
+            if path.is_symlink() {
+                continue;
+            }
+            let what = match path.extension().and_then(|ending| ending.to_str()) {
+                Some("json") => continue,
+                Some("a") => "--strip-debug",
+                _ => "--strip-unneeded",
+            };
+            start("strip", &[what, &path.display().to_string()])?;
+        }
+    }
+    let library = tree.join("lib/libtowpath.so");
+    let bytes = fs::metadata(&library)?.len();
+    say(&format!("libtowpath.so: {bytes} bytes, stripped."));
+    if bytes > LIBRARY_LIMIT {
+        bail!("libtowpath.so has {bytes} bytes stripped, more than {LIBRARY_LIMIT}");
+    }
+    Ok(())
+}
+
+/// The installed program must find the installed layers, and a C program the library by pkg-config.
+fn try_out(tree: &Path) -> Result<()> {
+    let status = Command::new(tree.join("bin/towpath"))
+        .args(["layers", "status"])
+        .output()
+        .context("cannot start the installed program")?;
+    let text = String::from_utf8_lossy(&status.stdout);
+    let folder = tree.join("lib/towpath").canonicalize()?;
+    let found = text.matches(&folder.display().to_string()).count();
+    if !status.status.success() || found < 2 {
+        bail!("the installed program does not find its layers:\n{text}");
+    }
+    if !has_program("pkg-config") || !has_program("cc") {
+        say("No pkg-config or no cc here: the C side of the tree is not tried.");
+        return Ok(());
+    }
+    let program = tree.with_extension("try");
+    let source = tree.join("share/doc/towpath/examples/syncobj.c");
+    let line = format!(
+        "cc -std=c99 '{}' $(pkg-config --cflags --libs towpath) -lpthread -o '{}' && '{1}'",
+        source.display(),
+        program.display()
+    );
+    let library = tree.join("lib");
+    let environment = [
+        (
+            "PKG_CONFIG_PATH",
+            library.join("pkgconfig").display().to_string(),
+        ),
+        ("LD_LIBRARY_PATH", library.display().to_string()),
+    ];
+    let environment: Vec<(&str, &str)> = environment
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect();
+    run_with("sh", &["-c", &line], &environment)?;
+    fs::remove_file(program)?;
+    Ok(())
+}
+
+/// Seconds since 1970 of the last commit, so that two runs on one commit pack the same times.
+fn moment() -> String {
+    let shown = Command::new("git")
+        .args(["log", "-1", "--format=%ct"])
+        .current_dir(root())
+        .output();
+    let text = shown.map(|shown| String::from_utf8_lossy(&shown.stdout).trim().to_owned());
+    text.ok()
+        .filter(|text| !text.is_empty())
+        .unwrap_or_else(|| "0".to_owned())
+}
+
+fn archive(out: &Path, target: &Target) -> Result<()> {
+    let name = target.tree_name();
+    let file = out.join(format!("{name}.tar.gz"));
+    let words = [
+        "--sort=name",
+        "--owner=0",
+        "--group=0",
+        "--numeric-owner",
+        &format!("--mtime=@{}", moment()),
+        // Without the name and time that gzip would put in.
+        "--use-compress-program=gzip -n",
+        "-C",
+        &out.display().to_string(),
+        "-cf",
+        &file.display().to_string(),
+        &name,
+    ];
+    start("tar", &words)?;
+    say(&format!("Wrote {}", file.display()));
+    Ok(())
+}
+
+fn debian(out: &Path, tree: &Path, target: &Target) -> Result<()> {
+    if !has_program("dpkg-deb") {
+        say("No dpkg-deb here: no Debian package.");
+        return Ok(());
+    }
+    let folder = out.join("deb");
+    clear(&folder)?;
+    fs::create_dir_all(&folder)?;
+    let usr = folder.join("usr");
+    start(
+        "cp",
+        &[
+            "-a",
+            &tree.display().to_string(),
+            &usr.display().to_string(),
+        ],
+    )?;
+    let needs = newest_glibc(tree)?;
+    let kib = tree::bytes_below(&usr)?.div_ceil(1024);
+    let control = [
+        ("DEBIAN/control", texts::control(target, &needs, kib)),
+        ("DEBIAN/triggers", "activate-noawait ldconfig\n".to_owned()),
+        ("usr/share/doc/towpath/copyright", texts::copyright()),
+    ];
+    for (path, text) in control {
+        Entry::new(Source::Text(text), path).place(&folder)?;
+    }
+    let file = out.join(format!("towpath_{}_{}.deb", texts::VERSION, target.debian));
+    let words = [
+        "--build",
+        "--root-owner-group",
+        &folder.display().to_string(),
+        &file.display().to_string(),
+    ];
+    run_with("dpkg-deb", &words, &[("SOURCE_DATE_EPOCH", &moment())])?;
+    say(&format!("Wrote {}", file.display()));
+    Ok(())
+}
+
+/// The glibc that the tree's programs and libraries ask for.
+fn newest_glibc(tree: &Path) -> Result<String> {
+    let mut text = String::new();
+    for folder in ["bin", "lib", "lib/towpath"] {
+        for name in tree::files_of(&tree.join(folder))? {
+            let shown = Command::new("readelf")
+                .args(["-V", "-W"])
+                .arg(tree.join(folder).join(name))
+                .output()
+                .context("cannot start readelf (package binutils)")?;
+            text.push_str(&String::from_utf8_lossy(&shown.stdout));
+        }
+    }
+    texts::newest_glibc(&text).context("readelf shows no version of glibc")
+}
