@@ -49,6 +49,16 @@ pub enum Error {
         /// What stands there.
         value: f64,
     },
+    /// A value whose square is no number.
+    #[error("value {position} of {sample} is {value:e}, larger than 1e150", position = index + 1)]
+    BeyondRange {
+        /// Which sample.
+        sample: String,
+        /// Its place, from 0.
+        index: usize,
+        /// What stands there.
+        value: f64,
+    },
     /// Pairs need as many A values as B values.
     #[error("pairs need as many values in A as in B, but there are {a} and {b}")]
     Unpaired {

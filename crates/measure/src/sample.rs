@@ -3,20 +3,42 @@
 use crate::convert::floor_count;
 use crate::error::{Error, Result};
 
-/// Refuses NaN and infinities, naming the first one.
+/// The largest magnitude that can be judged: squares of larger values leave the range of numbers.
+pub const MAGNITUDE_MAX: f64 = 1e150;
+
+/// Whether a value is finite and at most [`MAGNITUDE_MAX`] in magnitude.
+#[must_use]
+pub fn can_be_judged(value: f64) -> bool {
+    value.abs() <= MAGNITUDE_MAX
+}
+
+/// Refuses NaN, infinities and values beyond [`MAGNITUDE_MAX`], naming the first one.
 ///
 /// # Errors
 ///
-/// [`Error::NotFinite`] with `name` as the sample's name.
+/// [`Error::NotFinite`], [`Error::BeyondRange`] with `name` as the sample's name.
 pub fn check_finite(values: &[f64], name: &str) -> Result<()> {
-    match values.iter().position(|value| !value.is_finite()) {
-        None => Ok(()),
-        Some(index) => Err(Error::NotFinite {
-            sample: name.to_owned(),
+    let refused = values.iter().enumerate();
+    let Some((index, &value)) = refused
+        .into_iter()
+        .find(|(_, value)| !can_be_judged(**value))
+    else {
+        return Ok(());
+    };
+    let sample = name.to_owned();
+    Err(if value.is_finite() {
+        Error::BeyondRange {
+            sample,
             index,
-            value: values.get(index).copied().unwrap_or(f64::NAN),
-        }),
-    }
+            value,
+        }
+    } else {
+        Error::NotFinite {
+            sample,
+            index,
+            value,
+        }
+    })
 }
 
 /// The sum with Neumaier's compensation: exact to a few units in the last place for any order.

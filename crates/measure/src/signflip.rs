@@ -30,7 +30,14 @@ impl SignFlip {
     ///
     /// [`Error::NotFinite`]; [`Error::TooLarge`] above [`PAIRS_MAX`].
     pub fn new(differences: &[f64]) -> Result<Self> {
-        crate::sample::check_finite(differences, "the differences")?;
+        // Differences of values at the end of the judged range lie beyond it, which does no harm here: nothing is squared.
+        if let Some(index) = differences.iter().position(|value| !value.is_finite()) {
+            return Err(Error::NotFinite {
+                sample: "the differences".to_owned(),
+                index,
+                value: differences.get(index).copied().unwrap_or(f64::NAN),
+            });
+        }
         let pairs = differences.len();
         if pairs > PAIRS_MAX {
             return Err(Error::TooLarge {

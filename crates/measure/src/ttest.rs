@@ -56,7 +56,9 @@ pub fn welch(a: &[f64], b: &[f64]) -> Result<TTest> {
     let (n_a, n_b) = (a.len() as f64, b.len() as f64);
     let (share_a, share_b) = (variance(a) / n_a, variance(b) / n_b);
     let square = share_a + share_b;
-    let df = square * square / (share_a * share_a / (n_a - 1.0) + share_b * share_b / (n_b - 1.0));
+    // Welch and Satterthwaite's formula on shares of 1: fourth powers of the values would leave the range of numbers.
+    let (part_a, part_b) = (share_a / square, share_b / square);
+    let df = 1.0 / (part_a * part_a / (n_a - 1.0) + part_b * part_b / (n_b - 1.0));
     Ok(TTest {
         estimate: mean(b) - mean(a),
         error: square.sqrt(),

@@ -315,6 +315,34 @@ fn plain_columns_in_any_unit() {
     assert_eq!(with("50\n", 1, Unit::Fps), [20.0]);
 }
 
+/// `1e-320` frames per second are an infinite frame time, `1e308` s an infinite number of milliseconds,
+/// `1e-323` us none: what was finite in the log must stay so in every unit.
+#[test]
+fn cells_that_no_unit_can_hold_are_left_out() {
+    for unit in [Unit::Millis, Unit::Micros, Unit::Seconds, Unit::Fps] {
+        let options = ReadOptions {
+            unit,
+            ..ReadOptions::default()
+        };
+        let log = read(&b"1e-320\n1e308\n1e-323\n1.7e308\n20\n"[..], &options).unwrap();
+        assert_eq!((log.runs[0].frame_ms.len(), log.rejected.count), (1, 4));
+    }
+    let log = parse("fps,frametime,elapsed\n1e-320,10,-1.7e308\n100,1e308,1.7e308\n100,10,1\n");
+    assert_eq!(log.runs[0].frame_ms, [10.0, 10.0]);
+    assert!(log.runs[0].coverage.is_none_or(f64::is_finite));
+}
+
+#[test]
+fn processes_keep_their_rows_however_they_alternate() {
+    let mut text = "Application,ProcessID,SwapChainAddress,msBetweenPresents\n".to_owned();
+    for row in 0..60 {
+        writeln!(text, "game,{},0x1,{}", row % 3, 1 + row % 3).unwrap();
+    }
+    let log = parse(&text);
+    assert_eq!(log.runs[0].frame_ms, [3.0; 20]);
+    assert_eq!(log.notes.len(), 2);
+}
+
 #[test]
 fn one_bad_cell_costs_its_row_and_nothing_shifts() {
     let log = parse(

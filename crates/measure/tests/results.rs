@@ -29,6 +29,25 @@ fn numbers_with_bom_crlf_comments_and_decimal_commas() {
     assert_eq!(found.series[0].values, [16.67, 16.7]);
 }
 
+/// Squares of larger values are no numbers, and a judgement of them would be NaN.
+#[test]
+fn values_that_cannot_be_judged_are_left_out_by_every_reader() {
+    let inputs = [
+        "1e200\n5\n",
+        "[build] a: FPS: inf FrameTime: inf ms\n[build] a: FPS: 5 FrameTime: 5 ms\nglmark2 Score: nan\n",
+        "1 frames in 1.0 seconds = 1e300 FPS\n5 frames in 1.0 seconds = 5.000 FPS\n",
+        "@RESULT: fill = 1e300 mpixels_sec\n@RESULT: fill = 5 mpixels_sec\n",
+        "1e300,,cycles,1,100.00,,\n5,,cycles,1,100.00,,\n",
+        "{\"iters\":[1e-200,1],\"times\":[1e100,5e9]}",
+        "{\"results\":[{\"command\":\"x\",\"times\":[1e300,5]}]}",
+    ];
+    for input in inputs {
+        let found = parse(input);
+        let values = found.series.iter().flat_map(|series| &series.values);
+        assert_eq!(values.copied().collect::<Vec<_>>(), [5.0], "{input}");
+    }
+}
+
 #[test]
 fn bad_numbers_are_counted_with_their_place() {
     let found = parse("1\nnan\ninf\nx\n2\n");

@@ -1,6 +1,8 @@
 //! Joining results that were measured as blocks: on another day, before and after a reboot.
 
-use crate::result::{Error, Pairing, ResultFile, Stop};
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::result::{Error, Pairing, ResultFile, Run, Stop};
 
 /// Joins blocks of one experiment and judges them together.
 ///
@@ -15,7 +17,7 @@ pub fn merge(files: Vec<ResultFile>) -> Result<Option<ResultFile>, Error> {
     let Some(mut whole) = files.next() else {
         return Ok(None);
     };
-    let mut blocks = 1 + last_block(&whole);
+    let mut blocks = renumber(&mut whole.runs, 0);
     let mut joined = false;
     let mut seen = vec![whole.runs.clone()];
     for (index, file) in files.enumerate() {
@@ -36,12 +38,9 @@ pub fn merge(files: Vec<ResultFile>) -> Result<Option<ResultFile>, Error> {
                 .iter()
                 .map(|note| format!("block {number}: {note}")),
         );
-        let next = blocks + 1 + last_block(&file);
-        for mut run in file.runs {
-            run.block += blocks;
-            whole.runs.push(run);
-        }
-        blocks = next;
+        let mut runs = file.runs;
+        blocks += renumber(&mut runs, blocks);
+        whole.runs.extend(runs);
     }
     if joined {
         if let Stop::UntilProven { .. } = whole.design.stop {
@@ -60,8 +59,15 @@ pub fn merge(files: Vec<ResultFile>) -> Result<Option<ResultFile>, Error> {
     Ok(Some(whole))
 }
 
-fn last_block(file: &ResultFile) -> usize {
-    file.runs.iter().map(|run| run.block).max().unwrap_or(0)
+/// Numbers the blocks of one file from `first`, in their order, and says how many there are: the numbers
+/// in a file may be any.
+fn renumber(runs: &mut [Run], first: usize) -> usize {
+    let known: BTreeSet<usize> = runs.iter().map(|run| run.block).collect();
+    let places: BTreeMap<usize, usize> = known.into_iter().zip(first..).collect();
+    for run in runs {
+        run.block = places.get(&run.block).copied().unwrap_or(first);
+    }
+    places.len().max(1)
 }
 
 fn check(first: &ResultFile, other: &ResultFile, block: usize) -> Result<(), Error> {
@@ -152,6 +158,23 @@ mod tests {
                 .iter()
                 .any(|note| note.contains("kernel is `6.99`"))
         );
+    }
+
+    #[test]
+    fn blocks_may_have_any_numbers() {
+        let (mut first, mut second) = (example(), example());
+        for run in &mut first.runs {
+            run.block = usize::MAX - run.pair % 2;
+        }
+        for run in &mut second.runs {
+            run.block = usize::MAX;
+        }
+        let mut whole = merge(vec![first, second]).unwrap().unwrap();
+        let last = whole.runs.iter().map(|run| run.block).max();
+        assert_eq!(last, Some(2));
+        whole.judge().unwrap();
+        assert_eq!(whole.judgements[0].judgement.runs_a, 16);
+        assert!(whole.notes[0].starts_with("3 blocks were joined"));
     }
 
     #[test]

@@ -104,7 +104,7 @@ fn one(
     let mut not_shown = 0;
     for (place, value) in display.unwrap_or(presents).into_iter().enumerate() {
         match value {
-            Some(value) if value.is_finite() && value > 0.0 => run.frame_ms.push(value),
+            Some(value) if super::is_frame(value) => run.frame_ms.push(value),
             Some(0.0) | None if is_display => not_shown += 1,
             // JSON has no lines that mean anything: the run and the place in its array stand for them.
             other => rejected.add(index + 1, place + 1, || {

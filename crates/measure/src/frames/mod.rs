@@ -81,6 +81,15 @@ pub struct FrameRun {
 /// Below this share of covered time a log is a sample of frames, not all of them.
 pub const COVERAGE_MIN: f64 = 0.95;
 
+/// Frame times (or fps) that a log may hold, in its own unit. Outside of it unit conversions, squares and
+/// sums leave the range of numbers; no display is near either end.
+const FRAME_RANGE: std::ops::RangeInclusive<f64> = 1e-9..=1e12;
+
+/// Whether a cell of a log is a frame in any unit.
+fn is_frame(value: f64) -> bool {
+    FRAME_RANGE.contains(&value)
+}
+
 impl FrameRun {
     /// Whether the log holds every frame, as far as can be told.
     #[must_use]

@@ -1,5 +1,6 @@
 //! Rows of a log to runs: one pass, grouped by process and swap chain.
 
+use std::collections::HashMap;
 use std::io::Read;
 
 use super::header::{FrameUnit, Layout, Line, Role, classify, headless};
@@ -10,6 +11,9 @@ use crate::sample::{median, sum};
 
 /// So many products of fps and frame time decide the unit.
 const PRODUCTS_MAX: usize = 4_096;
+
+/// Clocks beyond it (nanoseconds of thirty thousand years) are none: their differences may be infinite.
+const CLOCK_MAX: f64 = 1e21;
 
 /// Reads the header, then all rows.
 pub(super) fn read<R: Read>(
@@ -103,6 +107,8 @@ impl Clock {
 struct Table {
     layout: Layout,
     groups: Vec<Group>,
+    /// Places in `groups` by key: a hostile log has a group per row.
+    places: HashMap<Vec<u8>, usize>,
     current: usize,
     rejected: Rejections,
     products: Vec<f64>,
@@ -131,6 +137,7 @@ impl Table {
             layout,
             has_frame_column,
             groups: Vec::new(),
+            places: HashMap::new(),
             current: 0,
             rejected: Rejections::default(),
             products: Vec::new(),
@@ -164,19 +171,18 @@ impl Table {
         };
         let comma = self.layout.comma;
         let group = self.group();
-        let Some(value) = number(cell, comma).filter(|value| value.is_finite() && *value > 0.0)
-        else {
+        let Some(value) = number(cell, comma).filter(|value| super::is_frame(*value)) else {
             self.reject(place, column, cell, group);
             return;
         };
         if let Some((_, fps)) = row.fps.filter(|_| self.wants_product()) {
-            let fps = number(fps, comma).filter(|fps| fps.is_finite() && *fps > 0.0);
+            let fps = number(fps, comma).filter(|value| super::is_frame(*value));
             self.products.extend(fps.map(|fps| fps * value));
         }
         let clock = row
             .clock
             .and_then(|cell| number(cell, comma))
-            .filter(|now| now.is_finite());
+            .filter(|now| now.abs() <= CLOCK_MAX);
         if let Some(group) = self.groups.get_mut(group) {
             group.frames.push(value);
             group.dropped += usize::from(row.dropped.is_some_and(|cell| cell.trim_ascii() == b"1"));
@@ -272,13 +278,17 @@ impl Table {
         if self.groups.get(self.current).is_some_and(is_current) {
             return self.current;
         }
-        self.current = self.groups.iter().position(is_current).unwrap_or_else(|| {
+        self.current = if let Some(place) = self.places.get(&self.key) {
+            *place
+        } else {
+            let place = self.groups.len();
+            self.places.insert(self.key.clone(), place);
             self.groups.push(Group {
                 key: self.key.clone(),
                 ..Group::default()
             });
-            self.groups.len() - 1
-        });
+            place
+        };
         self.current
     }
 

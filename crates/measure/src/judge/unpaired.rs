@@ -142,6 +142,37 @@ mod tests {
         }
     }
 
+    /// Welch's degrees of freedom went through fourth powers of the values: NaN beyond 1e77 and below 1e-81.
+    #[test]
+    fn p_values_are_probabilities_at_any_magnitude() {
+        let question = Question::lower_is_better()
+            .with_margin(0.01)
+            .with_scale(Scale::Difference);
+        let want = unpaired(&[1.0, 2.0, 4.0], &[3.0, 7.0, 5.0], &question).unwrap();
+        for size in [1e-100, 1e-90, 1e-50, 1e50, 1e80, 1e149] {
+            let scaled = |values: [f64; 3]| values.map(|value| value * size);
+            let (a, b) = (scaled([1.0, 2.0, 4.0]), scaled([3.0, 7.0, 5.0]));
+            let judged = unpaired(&a, &b, &question).unwrap();
+            assert!((judged.p - want.p).abs() < 1e-9, "{size:e}: {}", judged.p);
+        }
+        let edge = [1e150, -1e150, 1e-308, 0.0, 3.0, -2.0];
+        for a in edge {
+            for b in edge {
+                let arms = ([a, b, 1.0], [b, a, a]);
+                for judged in [
+                    unpaired(&arms.0, &arms.1, &question).unwrap(),
+                    super::super::paired(&arms.0, &arms.1, &question).unwrap(),
+                    super::super::sequential(&arms.0, &arms.1, &question).unwrap(),
+                ] {
+                    for p in [judged.p, judged.p_equivalent] {
+                        assert!((0.0..=1.0).contains(&p), "{arms:?}: {p}");
+                    }
+                }
+            }
+        }
+        assert!(unpaired(&[1e151, 1.0], &[1.0, 2.0], &question).is_err());
+    }
+
     #[test]
     fn constant_arms_never_give_nan() {
         let question = Question::lower_is_better().with_margin(0.01);

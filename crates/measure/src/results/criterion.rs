@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::numbers::number;
 use super::{Rejections, Results, Series, series};
 use crate::judge::Direction;
+use crate::sample::can_be_judged;
 
 const HEADER: &str = "group,function,value,throughput_num,throughput_type,sample_measured_value,unit,iteration_count";
 
@@ -16,7 +17,7 @@ pub(super) fn read_sample(whole: &Value) -> Option<Results> {
     let mut one = Series::new("time per iteration", "s", Direction::Lower);
     for (index, (count, time)) in iterations.iter().zip(times).enumerate() {
         match (count.as_f64(), time.as_f64()) {
-            (Some(count), Some(time)) if count > 0.0 && (time / count).is_finite() => {
+            (Some(count), Some(time)) if count > 0.0 && can_be_judged(time / count) => {
                 one.values.push(time / count / 1e9);
             }
             _ => rejected.add(1, index + 1, || {
@@ -51,7 +52,7 @@ pub(super) fn read_csv(text: &str) -> Option<Results> {
         let per_iteration = number(measured)
             .zip(number(count))
             .map(|(total, count)| total / count);
-        let Some(time) = per_iteration.filter(|time| time.is_finite()) else {
+        let Some(time) = per_iteration.filter(|time| can_be_judged(*time)) else {
             rejected.add(index + 2, 6, || "no measured value".to_owned());
             continue;
         };

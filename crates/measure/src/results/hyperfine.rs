@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{Rejections, Results, Series};
 use crate::judge::Direction;
+use crate::sample::can_be_judged;
 
 /// Reads `{"results": [{"command", "times", ...}]}`; `None` if it is something else.
 ///
@@ -33,7 +34,7 @@ pub(super) fn read(whole: &Value) -> Option<Results> {
                         format!("run {} of `{name}` ended with code {code}", run + 1)
                     });
                 }
-                (Some(time), _) if time.is_finite() => series.values.push(time),
+                (Some(time), _) if can_be_judged(time) => series.values.push(time),
                 _ => rejected.add(1, index + 1, || {
                     format!("time {} of `{name}` is no number", run + 1)
                 }),

@@ -3,6 +3,7 @@
 use super::numbers::number;
 use super::{Rejections, Results, Series, series};
 use crate::judge::Direction;
+use crate::sample::can_be_judged;
 
 /// Reads whichever of the known lines the text has; `None` if it has none.
 pub(super) fn read(text: &str) -> Option<Results> {
@@ -23,7 +24,8 @@ fn gears(text: &str) -> Option<Results> {
             continue;
         }
         let value = after.split_whitespace().next().and_then(number);
-        one.values.extend(value.filter(|value| value.is_finite()));
+        one.values
+            .extend(value.filter(|value| can_be_judged(*value)));
     }
     if one.values.is_empty() {
         return None;
@@ -39,6 +41,11 @@ fn gears(text: &str) -> Option<Results> {
     })
 }
 
+/// A number that can be judged; programs print `inf` and `nan` after a failed scene.
+fn score_of(cell: &str) -> Option<f64> {
+    number(cell).filter(|value| can_be_judged(*value))
+}
+
 /// `[scene] options: FPS: N FrameTime: X ms` of glmark2 and vkmark, and their score.
 fn marks(text: &str) -> Option<Results> {
     let is_vkmark = text
@@ -48,7 +55,7 @@ fn marks(text: &str) -> Option<Results> {
     for line in text.lines() {
         let line = line.trim();
         if let Some((name, score)) = line.split_once(" Score:") {
-            if let (Some(score), "glmark2" | "vkmark") = (number(score), name)
+            if let (Some(score), "glmark2" | "vkmark") = (score_of(score), name)
                 && let Some(series) = series(&mut all, "score", "", Direction::Higher)
             {
                 series.values.push(score);
@@ -61,8 +68,8 @@ fn marks(text: &str) -> Option<Results> {
         let Some((fps, time)) = rest.split_once("FrameTime:") else {
             continue;
         };
-        let time = time.trim().strip_suffix("ms").and_then(number);
-        let (Some(fps), Some(time)) = (number(fps), time) else {
+        let time = time.trim().strip_suffix("ms").and_then(score_of);
+        let (Some(fps), Some(time)) = (score_of(fps), time) else {
             continue;
         };
         let scene = scene.trim_end_matches(':');
@@ -108,7 +115,7 @@ fn glbench(text: &str) -> Option<Results> {
             Direction::Higher
         };
         match number(value) {
-            Some(value) if value.is_finite() && value > 0.0 => {
+            Some(value) if can_be_judged(value) && value > 0.0 => {
                 if let Some(series) = series(&mut all, name, unit, better) {
                     series.values.push(value);
                 }

@@ -2,6 +2,7 @@
 
 use super::{ReadError, Rejections, Results, Series};
 use crate::judge::Direction;
+use crate::sample::{MAGNITUDE_MAX, can_be_judged};
 
 /// Which column to take, and what separates columns.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -48,7 +49,11 @@ pub(super) fn read(text: &str, columns: &Columns) -> Result<Results, ReadError> 
             continue;
         };
         match number(cell) {
-            Some(value) if value.is_finite() => series.values.push(value),
+            Some(value) if can_be_judged(value) => series.values.push(value),
+            Some(value) if value.is_finite() => rejected.add(index + 1, columns.column, || {
+                let shown: String = cell.chars().take(40).collect();
+                format!("`{shown}` is larger than {MAGNITUDE_MAX:e}")
+            }),
             Some(_) => rejected.add(index + 1, columns.column, || {
                 format!("`{cell}` is not finite")
             }),

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::numbers::number;
 use super::{Rejections, Results, Series, series};
 use crate::judge::Direction;
+use crate::sample::can_be_judged;
 
 /// Reads `[time][,cpu]value,unit,event,...` lines with `,` or `;`; `None` if no line looks like one.
 pub(super) fn read_lines(text: &str) -> Option<Results> {
@@ -92,7 +93,7 @@ fn add(
     let Some(series) = series(all, event, unit, Direction::Lower) else {
         return;
     };
-    if let Some(value) = number(value).filter(|value| value.is_finite()) {
+    if let Some(value) = number(value).filter(|value| can_be_judged(*value)) {
         series.values.push(value * scale);
     } else {
         series.note(&format!("unavailable: {value}"));
