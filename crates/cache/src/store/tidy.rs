@@ -271,7 +271,9 @@ fn generation_of(state: &State, group: &[u32]) -> u32 {
         .filter_map(|id| state.segments.get(id))
         .map(|segment| segment.generation)
         .max();
-    highest.unwrap_or(0) + u32::from(group.len() > 1)
+    highest
+        .unwrap_or(0)
+        .saturating_add(u32::from(group.len() > 1))
 }
 
 /// Bytes of live records by segment.

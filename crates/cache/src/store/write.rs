@@ -97,7 +97,7 @@ impl Store {
             key: key.into(),
             payload_len: len64(payload.len()),
             offset: own.len,
-            order: state.order + 1,
+            order: state.order.saturating_add(1),
             id,
             day: state.day,
         };
