@@ -59,10 +59,18 @@ impl State {
         let found = self
             .stored(&key)
             .and_then(|entry| entry.map(|entry| entry.values::<Calibration>()).transpose());
-        found
+        let found = found
             .inspect_err(|error| log(&self.settings, &error.to_string()))
             .ok()
-            .flatten()
+            .flatten();
+        if found.as_ref().is_some_and(|found| !found.is_sane()) {
+            log(
+                &self.settings,
+                "a calibration asks for impossible threads or chunks: it is not used",
+            );
+            return None;
+        }
+        found
     }
 
     /// From the frozen snapshot where one is named, else from the store.

@@ -27,7 +27,7 @@ impl Shape {
         let threads = if threads == 0 { 1 } else { threads };
         Self {
             chunk_bytes,
-            slots: threads * 2,
+            slots: threads.saturating_mul(2),
             threads,
         }
     }

@@ -57,6 +57,16 @@ impl Mechanism {
         }
     }
 
+    fn is_sane(self) -> bool {
+        match self {
+            Self::Staged {
+                threads,
+                chunk_bytes,
+            } => THREADS.contains(&threads) && CHUNK_BYTES.contains(&chunk_bytes),
+            Self::Forward | Self::Prefault => true,
+        }
+    }
+
     /// The shape of a staged one.
     #[must_use]
     pub const fn shape(self) -> Option<Shape> {
@@ -106,6 +116,17 @@ pub struct Calibration {
 impl Calibration {
     /// The subject of its key in the store.
     pub const SUBJECT: &'static str = "transfer";
+
+    /// Whether every mechanism in it can be done: a file may name any number of threads and chunks of any
+    /// size, and the process that would try is not ours.
+    #[must_use]
+    pub fn is_sane(&self) -> bool {
+        let of = |class: &Class| {
+            let options = class.options.iter().map(|option| option.mechanism);
+            options.chain([class.choice]).all(Mechanism::is_sane)
+        };
+        self.classes.iter().all(of)
+    }
 
     /// What to do with `bytes`: as the class says, forward below the smallest, `None` where nothing was
     /// measured.
@@ -244,6 +265,11 @@ fn whole(ns: f64) -> u64 {
     ns.round() as u64
 }
 
+/// Threads that a calibration may ask for.
+const THREADS: std::ops::RangeInclusive<usize> = 1..=256;
+/// Sizes of chunks that a calibration may ask for, from a page to 1 GiB.
+const CHUNK_BYTES: std::ops::RangeInclusive<usize> = 4096..=1 << 30;
+
 /// 0.2 ms per call: less is not worth a risk.
 const GAIN_NS_MIN: u64 = 200_000;
 
@@ -293,6 +319,27 @@ mod tests {
         assert_eq!(choose(&around(10.0), around(5.0)), Mechanism::Prefault);
         let class = Class::judge(CLASS, &around(1.0), &[]).unwrap();
         assert_eq!(class.text(), "off: forward is as fast");
+    }
+
+    /// `threads * 2` slots overflowed for the first of them.
+    #[test]
+    fn a_file_cannot_ask_for_any_number_of_threads_or_bytes() {
+        let with = |threads, chunk_bytes| {
+            let staged = Mechanism::Staged {
+                threads,
+                chunk_bytes,
+            };
+            let mut class = Class::judge(CLASS, &around(10.0), &[]).unwrap();
+            class.choice = staged;
+            Calibration {
+                classes: vec![class],
+            }
+        };
+        assert!(with(8, 4 << 20).is_sane());
+        for (threads, chunk_bytes) in [(usize::MAX, 4096), (0, 4096), (8, 0), (8, usize::MAX)] {
+            assert!(!with(threads, chunk_bytes).is_sane());
+        }
+        assert_eq!(Shape::new(usize::MAX, 4096).slots, usize::MAX);
     }
 
     #[test]
