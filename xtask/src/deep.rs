@@ -1,9 +1,9 @@
 //! `cargo xtask deep`: the long forms of what `test` runs short.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::packages;
-use crate::run::{cargo, run_with, say};
+use crate::run::{cargo, root, run_with, say};
 
 /// Long forms; each can be asked for alone.
 #[derive(Debug, clap::Args)]
@@ -89,17 +89,49 @@ fn stress() -> Result<()> {
     run_with(&cargo(), &test, &seconds)
 }
 
+/// Every target of `fuzz/Cargo.toml`, from the seeds in `fuzz/seeds` and what earlier runs found in
+/// `fuzz/corpus`.
 fn fuzz(seconds: u32) -> Result<()> {
     packages::cargo_program("cargo-fuzz", "0.13.1", "drives the fuzz targets")?;
-    let listed = std::process::Command::new(cargo())
-        .args(["fuzz", "list"])
-        .current_dir(crate::run::root())
-        .output()?;
     // libFuzzer needs the sanitizer flags of a nightly compiler; the stable one takes them when told so.
     let bootstrap = [("RUSTC_BOOTSTRAP", "1")];
     let limit = format!("-max_total_time={seconds}");
-    for target in String::from_utf8_lossy(&listed.stdout).lines() {
-        run_with(&cargo(), &["fuzz", "run", target, "--", &limit], &bootstrap)?;
+    for target in fuzz_targets()? {
+        say(&format!("Fuzz target {target}."));
+        let corpus = format!("fuzz/corpus/{target}");
+        std::fs::create_dir_all(root().join(&corpus))?;
+        let seeds = format!("fuzz/seeds/{target}");
+        let mut words = vec!["fuzz", "run", &target, &corpus];
+        if root().join(&seeds).is_dir() {
+            words.push(&seeds);
+        }
+        words.extend(["--", &limit, "-rss_limit_mb=2048", "-timeout=10"]);
+        run_with(&cargo(), &words, &bootstrap)?;
     }
     Ok(())
+}
+
+/// What `cargo fuzz` can run; each source file must be among them.
+fn fuzz_targets() -> Result<Vec<String>> {
+    let listed = std::process::Command::new(cargo())
+        .args(["fuzz", "list"])
+        .current_dir(root())
+        .output()?;
+    ensure!(
+        listed.status.success(),
+        "cargo fuzz list failed: {}",
+        String::from_utf8_lossy(&listed.stderr).trim_end()
+    );
+    let listed = String::from_utf8_lossy(&listed.stdout);
+    let targets: Vec<String> = listed.lines().map(|line| line.trim().to_owned()).collect();
+    for file in std::fs::read_dir(root().join("fuzz/fuzz_targets"))? {
+        let path = file?.path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        ensure!(
+            targets.iter().any(|target| *target == name),
+            "fuzz/Cargo.toml has no [[bin]] for {}",
+            path.display()
+        );
+    }
+    Ok(targets)
 }
