@@ -167,17 +167,23 @@ impl Settings {
     }
 }
 
-/// Variables of the project's own tests and tools, which the product does not read.
-const OF_THE_TESTS: [&str; 1] = ["TOWPATH_NEEDS"];
-/// Prefix of variables of the test drivers and layers.
-const OF_THE_TESTKIT: &str = "TOWPATH_TEST_";
+/// Variables of the project's own tests and tools, and those that `ab` gives to the programs it starts.
+const NOT_SETTINGS: [&str; 3] = ["TOWPATH_NEEDS", "TOWPATH_ARM", "TOWPATH_ARM_FOLDER"];
+/// Prefixes of variables of the test drivers and layers.
+const OF_THE_TESTKIT: [&str; 4] = [
+    "TOWPATH_TEST_",
+    "TOWPATH_PENALTY_",
+    "TOWPATH_FAKE_",
+    "TOWPATH_MOCK_",
+];
 
 fn unknown(names: impl Iterator<Item = OsString>) -> Vec<Problem> {
     let known: BTreeSet<&str> = TABLE.iter().map(|row| row.name).collect();
     names
         .filter_map(|name| name.into_string().ok())
         .filter(|name| name.starts_with("TOWPATH_"))
-        .filter(|name| !name.starts_with(OF_THE_TESTKIT) && !OF_THE_TESTS.contains(&name.as_str()))
+        .filter(|name| !OF_THE_TESTKIT.iter().any(|prefix| name.starts_with(prefix)))
+        .filter(|name| !NOT_SETTINGS.contains(&name.as_str()))
         .filter(|name| !known.contains(name.as_str()))
         .map(|name| Problem {
             name,
@@ -300,5 +306,27 @@ mod tests {
         let problems = unknown(names.into_iter().map(OsString::from));
         assert_eq!(problems.len(), 1, "{problems:?}");
         assert_eq!(problems[0].name, "TOWPATH_FIXES");
+    }
+}
+
+#[cfg(test)]
+mod name_tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_setting_is_a_problem_and_names_of_others_are_not() {
+        let names = [
+            "TOWPATH_FIXX",
+            "TOWPATH_ARM",
+            "TOWPATH_PENALTY_NS_PER_PAGE",
+            "TOWPATH_FIX",
+            "PATH",
+        ];
+        let problems = unknown(names.iter().map(Into::into));
+        let found: Vec<&str> = problems
+            .iter()
+            .map(|problem| problem.name.as_str())
+            .collect();
+        assert_eq!(found, ["TOWPATH_FIXX"]);
     }
 }
