@@ -172,8 +172,12 @@ fn check(pieces: &[tp_piece], offset: usize, bytes: usize) -> Answer {
         .ok_or(Status::TP_ERROR_INVALID)?;
     let end = offset.checked_add(bytes).ok_or(Status::TP_ERROR_INVALID)?;
     if end > total {
-        Err(Status::TP_ERROR_INVALID)
-    } else {
-        Ok(())
+        return Err(Status::TP_ERROR_INVALID);
     }
+    // Before the first byte moves: half a copy is worse than none.
+    let is_missing = |piece: &tp_piece| piece.bytes > 0 && piece.address.is_null();
+    if pieces.iter().any(is_missing) {
+        return Err(Status::TP_ERROR_NULL);
+    }
+    Ok(())
 }

@@ -1,72 +1,14 @@
 //! The four example programs, built by the system's compilers against the library and run; and what the
 //! library exports and needs.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use towpath_needs::{Need, artifact, can_run};
 
-struct Installed {
-    folder: tempfile::TempDir,
-}
-
-impl Installed {
-    /// The library under the names that the linker and the loader look for.
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        for name in ["libtowpath.so", "libtowpath.so.0"] {
-            symlink(artifact("libtowpath.so"), folder.path().join(name)).unwrap();
-        }
-        Self { folder }
-    }
-
-    fn build(&self, compiler: &str, source: &Path, more: &[&str]) -> PathBuf {
-        let program = self.folder.path().join("example");
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let done = Command::new(compiler)
-            .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-I"])
-            .arg(root.join("include"))
-            .arg(source)
-            .arg("-L")
-            .arg(self.folder.path())
-            .arg(format!("-Wl,-rpath,{}", self.folder.path().display()))
-            .args(["-ltowpath", "-lpthread"])
-            .args(more)
-            .arg("-o")
-            .arg(&program)
-            .output()
-            .unwrap();
-        assert!(
-            done.status.success(),
-            "{}",
-            String::from_utf8_lossy(&done.stderr)
-        );
-        program
-    }
-
-    /// Builds and runs an example; it prints "ok" last.
-    fn run(&self, compiler: &str, name: &str, more: &[&str]) {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../examples/c")
-            .join(name);
-        let program = self.build(compiler, &source, more);
-        let done = Command::new(&program)
-            .env("POCL_CACHE_DIR", self.folder.path())
-            .output()
-            .unwrap();
-        let out = String::from_utf8_lossy(&done.stdout);
-        let errors = String::from_utf8_lossy(&done.stderr);
-        assert!(
-            done.status.success() && out.ends_with("ok\n"),
-            "{out}{errors}"
-        );
-    }
-}
+use crate::common::{Installed, example, says_ok};
 
 #[test]
 fn sync_objects_in_c() {
@@ -113,6 +55,21 @@ fn the_examples_are_clean_under_address_sanitizer() {
         "pipeline_cache.cpp",
         &["-std=c++17", "-fsanitize=address"],
     );
+}
+
+#[test]
+fn sync_objects_are_clean_under_valgrind() {
+    if !can_run(&[Need::Cc, Need::Valgrind]) {
+        return;
+    }
+    let installed = Installed::new();
+    let program = installed.build("cc", &example("syncobj.c"), &["-std=c99"]);
+    let mut valgrind = Command::new("valgrind");
+    valgrind
+        .args(["--quiet", "--error-exitcode=9", "--fair-sched=yes"])
+        .args(["--leak-check=full", "--errors-for-leak-kinds=definite"])
+        .arg(program);
+    says_ok(&mut valgrind);
 }
 
 #[test]
