@@ -174,7 +174,7 @@ fn try_out(tree: &Path) -> Result<()> {
         say("No pkg-config or no cc here: the C side of the tree is not tried.");
         return Ok(());
     }
-    let program = tree.with_extension("try");
+    let program = tree.with_file_name("try-c");
     let source = tree.join("share/doc/towpath/examples/syncobj.c");
     let line = format!(
         "cc -std=c99 '{}' $(pkg-config --cflags --libs towpath) -lpthread -o '{}' && '{1}'",
