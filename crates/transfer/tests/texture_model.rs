@@ -37,3 +37,10 @@ fn random_streams_of_commands_end_in_refusals_at_worst() {
         stream::play(&random(seed, 1500));
     }
 }
+
+/// Found by the fuzz target: a side of 2^32 - 1 blocks overflowed while the case was made.
+#[test]
+fn the_largest_sides_make_a_case() {
+    let found = [0, 0, 0, 0, 4, 0, 10, 0x73, 7, 0];
+    let _moved = check(&found);
+}

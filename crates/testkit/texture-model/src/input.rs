@@ -181,13 +181,14 @@ impl<'a> Input<'a> {
     /// A start and a length within `side`, at blocks as a rule.
     fn range(&mut self, side: u32, block: u32) -> (u32, u32) {
         if self.byte() < 8 {
-            return (self.u32(side + 2), self.u32(side + 2));
+            let past = side.saturating_add(2);
+            return (self.u32(past), self.u32(past));
         }
         let blocks = side.div_ceil(block.max(1));
         let first = self.below(blocks);
-        let count = self.below(blocks - first + 1);
-        let from = first * block;
-        let to = ((first + count) * block).min(side);
+        let count = self.below((blocks - first).saturating_add(1));
+        let from = first.saturating_mul(block);
+        let to = first.saturating_add(count).saturating_mul(block).min(side);
         (from, to.saturating_sub(from))
     }
 
