@@ -16,30 +16,29 @@ fn open(disk: &FailingDisk) -> Store {
 fuzz_target!(|input: &[u8]| {
     let mut disk = FailingDisk::new();
     let mut store = open(&disk);
-    // By key: versions that may be there; an acknowledged one clears those before it.
-    let mut may: HashMap<u8, Vec<Option<u8>>> = HashMap::new();
-    let mut waiting: Vec<(u8, Option<u8>, towpath_cache::Ticket)> = Vec::new();
-    for step in input.chunks_exact(3).take(200) {
+    // By key: versions that may be there, with the step that made them; an acknowledged one clears those
+    // before it. The step tells apart equal values, between which the entry may have been removed.
+    let mut may: HashMap<u8, Vec<(usize, Option<u8>)>> = HashMap::new();
+    let mut waiting: Vec<(u8, usize, towpath_cache::Ticket)> = Vec::new();
+    for (now, step) in input.chunks_exact(3).take(200).enumerate() {
         let (key, value) = (step[1] % 8, step[2]);
         match step[0] % 8 {
             0 | 1 => {
                 if let Ok(ticket) = store.append(Kind::BLOB, &[key], &[value; 9]) {
-                    waiting.push((key, Some(value), ticket));
+                    waiting.push((key, now, ticket));
                 }
-                may.entry(key).or_insert_with(|| vec![None]).push(Some(value));
+                may.entry(key).or_insert_with(|| vec![(0, None)]).push((now, Some(value)));
             }
             2 => {
                 // Not drained below: what a failed sync lost may come back, which costs nothing.
                 let _refused = store.remove(Kind::BLOB, &[key]);
-                may.entry(key).or_insert_with(|| vec![None]).push(None);
+                may.entry(key).or_insert_with(|| vec![(0, None)]).push((now, None));
             }
             3 | 4 => {
                 let _acknowledged = if step[0] & 8 == 0 { store.flush() } else { store.seal() };
-                for (key, value, ticket) in std::mem::take(&mut waiting) {
-                    let versions = may.entry(key).or_default();
-                    let at = versions.iter().rposition(|v| *v == value);
-                    if store.is_durable(ticket) && let Some(at) = at {
-                        versions.drain(..at);
+                for (key, made, ticket) in std::mem::take(&mut waiting) {
+                    if store.is_durable(ticket) {
+                        may.entry(key).or_default().retain(|(at, _)| *at >= made);
                     }
                 }
             }
@@ -62,9 +61,10 @@ fuzz_target!(|input: &[u8]| {
                 waiting.clear();
                 for (key, versions) in &mut may {
                     let found = store.lookup(Kind::BLOB, &[*key]).map(|blob| blob[0]);
-                    assert!(versions.contains(&found), "{key}: {found:?} not in {versions:?}");
+                    let is_known = versions.iter().any(|(_, version)| *version == found);
+                    assert!(is_known, "{key}: {found:?} not in {versions:?}");
                     // What is there now may go again unless it was durable: keep all, but not others.
-                    versions.push(found);
+                    versions.push((now, found));
                 }
             }
         }
