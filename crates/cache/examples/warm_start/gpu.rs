@@ -1,10 +1,32 @@
 //! One device, one pipeline layout, and compute pipelines made in one of several ways.
 #![expect(unsafe_code, reason = "Vulkan calls through ash")]
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
 use ash::vk;
+use towpath_cache::vulkan::{Binaries, Loaded};
 use towpath_sys::vulkan::pipeline_binary as binary;
 
 type Negotiate = unsafe extern "system" fn(*mut u32) -> vk::Result;
+
+/// Where the time went, in nanoseconds summed over threads.
+#[derive(Debug, Default)]
+pub(crate) struct Split {
+    pub(crate) modules: AtomicU64,
+    pub(crate) keys: AtomicU64,
+    pub(crate) loads: AtomicU64,
+    pub(crate) creates: AtomicU64,
+}
+
+fn timed<T>(total: &AtomicU64, work: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let answer = work();
+    let nanos = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    total.fetch_add(nanos, Ordering::Relaxed);
+    answer
+}
 
 /// A device that can make compute pipelines.
 pub(crate) struct Gpu {
@@ -14,7 +36,8 @@ pub(crate) struct Gpu {
     pub(crate) device: ash::Device,
     layout: vk::PipelineLayout,
     set: vk::DescriptorSetLayout,
-    made: Vec<vk::Pipeline>,
+    made: Mutex<Vec<vk::Pipeline>>,
+    pub(crate) split: Split,
     /// VK_KHR_pipeline_binary is there and on.
     pub(crate) has_binaries: bool,
 }
@@ -43,7 +66,8 @@ impl Gpu {
             device,
             layout,
             set,
-            made: Vec::new(),
+            made: Mutex::default(),
+            split: Split::default(),
             has_binaries,
         })
     }
@@ -97,90 +121,187 @@ impl Gpu {
         unsafe { towpath_cache::vulkan::identity(&self.instance, self.physical) }
     }
 
-    /// Makes a pipeline from the store's binaries, or compiles it and stores them; `true` for a hit.
-    pub(crate) fn pipeline_of_binaries(
-        &mut self,
-        words: &[u32],
-        binaries: &towpath_cache::vulkan::Binaries,
-        new_bytes: &mut u64,
-    ) -> Result<bool, Box<dyn std::error::Error>> {
+    /// What the driver says of its binaries; nothing where it has none.
+    pub(crate) fn binary_properties(&self) -> Option<String> {
+        let mut own = binary::Properties {
+            s_type: <binary::Properties as vk::TaggedStructure>::STRUCTURE_TYPE,
+            p_next: std::ptr::null_mut(),
+            internal_cache: 0,
+            internal_cache_control: 0,
+            prefers_internal_cache: 0,
+            precompiled_internal_cache: 0,
+            compressed_data: 0,
+        };
+        let mut all = vk::PhysicalDeviceProperties2 {
+            p_next: (&raw mut own).cast(),
+            ..Default::default()
+        };
+        let (instance, physical) = (&self.instance, self.physical);
+        // SAFETY: the physical device is the instance's; the chain lives on this stack.
+        unsafe { instance.get_physical_device_properties2(physical, &mut all) };
+        self.has_binaries.then(|| format!("{own:?}"))
+    }
+
+    /// An empty pipeline cache.
+    pub(crate) fn empty_cache(&self) -> Result<vk::PipelineCache, vk::Result> {
+        let info = vk::PipelineCacheCreateInfo::default();
+        // SAFETY: the device is alive.
+        unsafe { self.device.create_pipeline_cache(&info, None) }
+    }
+
+    /// Destroys a cache of [`empty_cache`](Self::empty_cache); null is fine.
+    pub(crate) fn destroy_cache(&self, cache: vk::PipelineCache) {
+        // SAFETY: the cache is null or of this device, and no call uses it any more.
+        unsafe { self.device.destroy_pipeline_cache(cache, None) };
+    }
+
+    fn module(&self, words: &[u32]) -> Result<vk::ShaderModule, vk::Result> {
         let info = vk::ShaderModuleCreateInfo::default().code(words);
-        // SAFETY: the device is alive; the words are valid SPIR-V (the validation layer accepts them).
-        let module = unsafe { self.device.create_shader_module(&info, None) }?;
+        timed(&self.split.modules, || {
+            // SAFETY: the device is alive; the words are valid SPIR-V (spirv-val accepts them).
+            unsafe { self.device.create_shader_module(&info, None) }
+        })
+    }
+
+    fn drop_module(&self, module: vk::ShaderModule) {
+        timed(&self.split.modules, || {
+            // SAFETY: the module is of this device, and no call uses it any more.
+            unsafe { self.device.destroy_shader_module(module, None) };
+        });
+    }
+
+    /// Makes all of `infos` in one call.
+    fn create(
+        &self,
+        cache: vk::PipelineCache,
+        infos: &[vk::ComputePipelineCreateInfo<'_>],
+    ) -> Result<Vec<vk::Pipeline>, vk::Result> {
+        let made = timed(&self.split.creates, || {
+            // SAFETY: what the structures point at is alive in the callers.
+            unsafe { self.device.create_compute_pipelines(cache, infos, None) }
+        });
+        // Also PIPELINE_COMPILE_REQUIRED, with null handles.
+        let made = made.map_err(|(_null, code)| code)?;
+        let mut all = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        all.extend(&made);
+        Ok(made)
+    }
+
+    fn info(&self, module: vk::ShaderModule) -> vk::ComputePipelineCreateInfo<'static> {
         let stage = vk::PipelineShaderStageCreateInfo::default()
             .stage(vk::ShaderStageFlags::COMPUTE)
             .module(module)
             .name(c"main");
-        let mut flags2 = vk::PipelineCreateFlags2CreateInfoKHR::default().flags(
-            vk::PipelineCreateFlags2KHR::from_raw(binary::CREATE_2_CAPTURE_DATA),
-        );
-        let mut info = vk::ComputePipelineCreateInfo::default()
+        vk::ComputePipelineCreateInfo::default()
             .stage(stage)
-            .layout(self.layout);
-        // SAFETY: the structure is valid; module and layout are alive.
-        let key = unsafe { binaries.pipeline_key((&raw const info).cast()) }?;
-        let loaded = binaries.load(&key)?;
-        let given = binary::BinaryInfo {
-            s_type: <binary::BinaryInfo as vk::TaggedStructure>::STRUCTURE_TYPE,
-            p_next: std::ptr::null_mut(),
-            binary_count: u32::try_from(loaded.as_ref().map_or(0, |l| l.handles().len()))?,
-            binaries: loaded
-                .as_ref()
-                .map_or(std::ptr::null(), |l| l.handles().as_ptr()),
-        };
-        info.p_next = match &loaded {
-            Some(_) => (&raw const given).cast(),
-            None => (&raw mut flags2).cast_const().cast(),
-        };
-        let cache = vk::PipelineCache::null();
-        // SAFETY: module, layout and binaries are alive; the chain lives on this stack.
-        let made = unsafe { self.device.create_compute_pipelines(cache, &[info], None) };
-        let made = made.map_err(|(_null, code)| code)?;
-        // SAFETY: the module is not used after this.
-        unsafe { self.device.destroy_shader_module(module, None) };
-        if loaded.is_none() {
-            for pipeline in &made {
-                // SAFETY: created with CAPTURE_DATA just now.
-                *new_bytes += unsafe { binaries.capture(&key, *pipeline) }?;
-            }
-        }
-        self.made.extend(made);
-        Ok(loaded.is_some())
+            .layout(self.layout)
     }
 
     /// Makes a pipeline of these words; `cache` and `flags` as the overlay says.
     pub(crate) fn pipeline(
-        &mut self,
+        &self,
         words: &[u32],
         cache: vk::PipelineCache,
         flags: vk::PipelineCreateFlags,
     ) -> vk::Result {
-        let info = vk::ShaderModuleCreateInfo::default().code(words);
-        // SAFETY: the device is alive; the words are valid SPIR-V (the validation layer accepts them).
-        let module = match unsafe { self.device.create_shader_module(&info, None) } {
+        let module = match self.module(words) {
             Ok(module) => module,
             Err(code) => return code,
         };
-        let stage = vk::PipelineShaderStageCreateInfo::default()
-            .stage(vk::ShaderStageFlags::COMPUTE)
-            .module(module)
-            .name(c"main");
-        let info = vk::ComputePipelineCreateInfo::default()
-            .stage(stage)
-            .layout(self.layout)
-            .flags(flags);
-        // SAFETY: module, layout and cache are alive.
-        let made = unsafe { self.device.create_compute_pipelines(cache, &[info], None) };
-        // SAFETY: the module is not used after this.
-        unsafe { self.device.destroy_shader_module(module, None) };
-        match made {
-            Ok(pipelines) => {
-                self.made.extend(pipelines);
-                vk::Result::SUCCESS
+        let made = self.create(cache, &[self.info(module).flags(flags)]);
+        self.drop_module(module);
+        made.err().unwrap_or(vk::Result::SUCCESS)
+    }
+
+    /// Makes a pipeline from the store's binaries under the driver's key, or compiles it and stores them;
+    /// `None` for a hit, else the bytes that were new.
+    pub(crate) fn pipeline_by_key(
+        &self,
+        words: &[u32],
+        binaries: &Binaries,
+    ) -> Result<Option<u64>, Box<dyn std::error::Error>> {
+        let module = self.module(words)?;
+        let info = self.info(module);
+        let key = timed(&self.split.keys, || {
+            // SAFETY: the structure is valid; module and layout are alive.
+            unsafe { binaries.pipeline_key((&raw const info).cast()) }
+        })?;
+        let loaded = timed(&self.split.loads, || binaries.load(&key))?;
+        let new = match loaded {
+            Some(loaded) => {
+                self.make_from(&[&loaded], module)?;
+                None
             }
-            // Also PIPELINE_COMPILE_REQUIRED, with null handles.
-            Err((_null, code)) => code,
+            None => Some(self.capture(info, &key, binaries)?),
+        };
+        self.drop_module(module);
+        Ok(new)
+    }
+
+    /// Makes pipelines from the store's binaries under names of this program's own, all in one call and
+    /// without SPIR-V; those that are missing are compiled and stored. `None` for a hit each.
+    pub(crate) fn pipelines_by_name(
+        &self,
+        first: usize,
+        shaders: &[Vec<u32>],
+        binaries: &Binaries,
+    ) -> Result<Vec<Option<u64>>, Box<dyn std::error::Error>> {
+        let keys: Result<Vec<Vec<u8>>, _> = (first..first + shaders.len())
+            .map(|n| binaries.named_key(format!("compute {n}").as_bytes()))
+            .collect();
+        let keys = keys?;
+        let loaded = timed(&self.split.loads, || binaries.load_all(&keys))?;
+        let there: Vec<&Loaded<'_>> = loaded.iter().flatten().collect();
+        if !there.is_empty() {
+            self.make_from(&there, vk::ShaderModule::null())?;
         }
+        let mut out = Vec::with_capacity(shaders.len());
+        for ((words, key), found) in shaders.iter().zip(&keys).zip(&loaded) {
+            if found.is_some() {
+                out.push(None);
+                continue;
+            }
+            let module = self.module(words)?;
+            out.push(Some(self.capture(self.info(module), key, binaries)?));
+            self.drop_module(module);
+        }
+        Ok(out)
+    }
+
+    fn make_from(
+        &self,
+        loaded: &[&Loaded<'_>],
+        module: vk::ShaderModule,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let given: Vec<binary::BinaryInfo> = loaded.iter().map(|one| one.info()).collect();
+        let infos: Vec<vk::ComputePipelineCreateInfo<'_>> = given
+            .iter()
+            .map(|given| {
+                let mut info = self.info(module);
+                info.p_next = std::ptr::from_ref(given).cast();
+                info
+            })
+            .collect();
+        self.create(vk::PipelineCache::null(), &infos)?;
+        Ok(())
+    }
+
+    fn capture(
+        &self,
+        mut info: vk::ComputePipelineCreateInfo<'_>,
+        key: &[u8],
+        binaries: &Binaries,
+    ) -> Result<u64, Box<dyn std::error::Error>> {
+        let flags2 = vk::PipelineCreateFlags2CreateInfoKHR::default().flags(
+            vk::PipelineCreateFlags2KHR::from_raw(binary::CREATE_2_CAPTURE_DATA),
+        );
+        info.p_next = (&raw const flags2).cast();
+        let mut new = 0;
+        for pipeline in self.create(vk::PipelineCache::null(), &[info])? {
+            // SAFETY: created with CAPTURE_DATA just now.
+            new += unsafe { binaries.capture(key, pipeline) }?;
+        }
+        Ok(new)
     }
 }
 
@@ -227,7 +348,8 @@ fn entry() -> Result<ash::Entry, Box<dyn std::error::Error>> {
 
 impl Drop for Gpu {
     fn drop(&mut self) {
-        for pipeline in self.made.drain(..) {
+        let made = self.made.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for pipeline in made.drain(..) {
             // SAFETY: made by this device, used by nobody.
             unsafe { self.device.destroy_pipeline(pipeline, None) };
         }

@@ -1,8 +1,18 @@
 //! Compute shaders as SPIR-V words, different for each number.
 
-/// The words of shader `n`: 300 steps of arithmetic on one float of a storage buffer, in an order and
+/// How large the shaders are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    /// Steps that run.
+    pub(crate) steps: usize,
+    /// Steps behind a specialization constant that is off, as in shaders written for many cases: the
+    /// driver reads them and compiles none of them.
+    pub(crate) idle: usize,
+}
+
+/// The words of shader `n`: steps of arithmetic on one float of a storage buffer, in an order and
 /// with constants that only this number has.
-pub(crate) fn shader(n: u64, steps: usize) -> Vec<u32> {
+pub(crate) fn shader(n: u64, size: Size) -> Vec<u32> {
     let mut random = fastrand::Rng::with_seed(0x70_77_00 + n);
     let mut words = Words(vec![0x0723_0203, 0x0001_0000, 0, 0, 0]);
     preamble(&mut words);
@@ -12,23 +22,65 @@ pub(crate) fn shader(n: u64, steps: usize) -> Vec<u32> {
         let value = 0.5 + random.f32();
         words.op(43, &[FLOAT, *id, value.to_bits()]);
     }
-    let mut next = FIRST_FREE + 16;
-    let mut id = || {
-        next += 1;
-        next
-    };
+    let mut id = Ids(FIRST_FREE + 16);
     words.op(54, &[VOID, MAIN, 0, FUNCTION]);
-    words.op(248, &[id()]);
-    let (index_at, index, at) = (id(), id(), id());
+    words.op(248, &[id.next()]);
+    let (index_at, index, at) = (id.next(), id.next(), id.next());
     words.op(65, &[POINTER_IN_UINT, index_at, GLOBAL_ID, ZERO]);
     words.op(61, &[UINT, index, index_at]);
     words.op(65, &[POINTER_FLOAT, at, BUFFER, ZERO, index]);
-    let mut x = id();
-    words.op(61, &[FLOAT, x, at]);
-    let mut y = x;
+    let first = id.next();
+    words.op(61, &[FLOAT, first, at]);
+    let x = chain(
+        &mut words,
+        &mut id,
+        &mut random,
+        &constants,
+        first,
+        size.steps,
+    );
+    words.op(62, &[at, x]);
+    if size.idle > 0 {
+        let (idle, merge) = (id.next(), id.next());
+        words.op(247, &[merge, 0]);
+        words.op(250, &[SWITCH, idle, merge]);
+        words.op(248, &[idle]);
+        let y = chain(&mut words, &mut id, &mut random, &constants, x, size.idle);
+        words.op(62, &[at, y]);
+        words.op(249, &[merge]);
+        words.op(248, &[merge]);
+    }
+    words.op(253, &[]);
+    words.op(56, &[]);
+    if let Some(bound) = words.0.get_mut(3) {
+        *bound = id.next();
+    }
+    words.0
+}
+
+/// Gives out result ids.
+struct Ids(u32);
+
+impl Ids {
+    fn next(&mut self) -> u32 {
+        self.0 += 1;
+        self.0
+    }
+}
+
+/// Steps of arithmetic from `first` on; gives the id of the last result.
+fn chain(
+    words: &mut Words,
+    id: &mut Ids,
+    random: &mut fastrand::Rng,
+    constants: &[u32],
+    first: u32,
+    steps: usize,
+) -> u32 {
+    let (mut x, mut y) = (first, first);
     for _ in 0..steps {
-        let constant = random.choice(&constants).copied().unwrap_or(ZERO);
-        let result = id();
+        let constant = random.choice(constants).copied().unwrap_or(ZERO);
+        let result = id.next();
         match random.u8(0..6) {
             0 => words.op(133, &[FLOAT, result, x, constant]),
             1 => words.op(129, &[FLOAT, result, x, y]),
@@ -41,13 +93,7 @@ pub(crate) fn shader(n: u64, steps: usize) -> Vec<u32> {
         y = x;
         x = result;
     }
-    words.op(62, &[at, x]);
-    words.op(253, &[]);
-    words.op(56, &[]);
-    if let Some(bound) = words.0.get_mut(3) {
-        *bound = id();
-    }
-    words.0
+    x
 }
 
 const MAIN: u32 = 1;
@@ -66,7 +112,9 @@ const POINTER_BLOCK: u32 = 13;
 const POINTER_FLOAT: u32 = 14;
 const BUFFER: u32 = 15;
 const ZERO: u32 = 16;
-const FIRST_FREE: u32 = 17;
+const BOOL: u32 = 17;
+const SWITCH: u32 = 18;
+const FIRST_FREE: u32 = 19;
 
 struct Words(Vec<u32>);
 
@@ -101,6 +149,7 @@ fn preamble(words: &mut Words) {
     words.op(71, &[BUFFER, 34, 0]);
     words.op(71, &[BUFFER, 33, 0]);
     words.op(71, &[GLOBAL_ID, 11, 28]);
+    words.op(71, &[SWITCH, 1, 0]);
     words.op(19, &[VOID]);
     words.op(33, &[FUNCTION, VOID]);
     words.op(21, &[UINT, 32, 0]);
@@ -115,4 +164,6 @@ fn preamble(words: &mut Words) {
     words.op(59, &[POINTER_IN_UINT3, GLOBAL_ID, 1]);
     words.op(59, &[POINTER_BLOCK, BUFFER, 2]);
     words.op(43, &[UINT, ZERO, 0]);
+    words.op(20, &[BOOL]);
+    words.op(49, &[BOOL, SWITCH]);
 }

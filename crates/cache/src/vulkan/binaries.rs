@@ -4,6 +4,9 @@
 //! creation structure before anything is compiled; under it the store has the binaries. A pipeline
 //! that was created with `CAPTURE_DATA` gives its binaries once, and its captured data is released
 //! at once: some drivers hold much memory for it.
+//!
+//! A program that has names of its own for its pipelines needs not even the driver's key, and so
+//! neither SPIR-V nor shader modules at a warm start: see [`Binaries::named_key`].
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -27,7 +30,13 @@ pub struct Binaries {
     key: abi::GetPipelineKey,
     data: abi::GetPipelineBinaryData,
     release: abi::ReleaseCapturedPipelineData,
+    /// The driver's global key; empty where it gives none.
+    global_key: Vec<u8>,
 }
+
+/// First byte of a key made from a name, before the global key padded to the longest: longer than any
+/// key of a driver's.
+const NAMED: u8 = b'n';
 
 impl std::fmt::Debug for Binaries {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -52,6 +61,18 @@ impl Loaded<'_> {
     #[must_use]
     pub fn handles(&self) -> &[abi::Handle] {
         &self.handles
+    }
+
+    /// The structure for the chain of a pipeline's creation structure. The driver then ignores shader
+    /// modules, so that they may be null, and needs a null cache.
+    #[must_use]
+    pub fn info(&self) -> abi::BinaryInfo {
+        abi::BinaryInfo {
+            s_type: <abi::BinaryInfo as vk::TaggedStructure>::STRUCTURE_TYPE,
+            p_next: std::ptr::null_mut(),
+            binary_count: u32::try_from(self.handles.len()).unwrap_or(0),
+            binaries: self.handles.as_ptr(),
+        }
     }
 }
 
@@ -84,7 +105,7 @@ impl Binaries {
         let key = get(c"vkGetPipelineKeyKHR")?;
         let data = get(c"vkGetPipelineBinaryDataKHR")?;
         let release = get(c"vkReleaseCapturedPipelineDataKHR")?;
-        Some(Self {
+        let mut binaries = Self {
             // SAFETY: the registry gives the function of this name this type.
             create: unsafe { std::mem::transmute::<Any, abi::CreatePipelineBinaries>(create) },
             // SAFETY: as above.
@@ -99,7 +120,13 @@ impl Binaries {
             },
             device,
             store,
-        })
+            global_key: Vec::new(),
+        };
+        // SAFETY: a null structure asks for the global key.
+        let global = unsafe { binaries.ask_key(std::ptr::null()) };
+        // Without one, names are never warm: the driver's keys still are.
+        binaries.global_key = global.unwrap_or_default();
+        Some(binaries)
     }
 
     /// The store behind it.
@@ -122,11 +149,44 @@ impl Binaries {
             s_type: <abi::PipelineCreateInfo as vk::TaggedStructure>::STRUCTURE_TYPE,
             p_next: create_info.cast_mut(),
         };
+        // SAFETY: the caller's promise; the structure lives on this stack.
+        unsafe { self.ask_key(&raw const info) }
+    }
+
+    /// # Safety
+    ///
+    /// `info` is null or valid, and so is what hangs in its chain.
+    unsafe fn ask_key(&self, info: *const abi::PipelineCreateInfo) -> Result<Vec<u8>> {
         let mut key = empty_key();
-        // SAFETY: the caller's promise; both structures live on this stack.
-        let code = unsafe { (self.key)(self.device.handle(), &raw const info, &raw mut key) };
+        // SAFETY: the caller's promise; the key lives on this stack.
+        let code = unsafe { (self.key)(self.device.handle(), info, &raw mut key) };
         said("vkGetPipelineKeyKHR", code)?;
         key_bytes(&key)
+    }
+
+    /// A key from a name that the program gives a pipeline: the name must change with everything that
+    /// the pipeline is made from, such as a hash of it. The driver's global key is part of it, so that
+    /// the name is cold for another driver, device feature or layer.
+    ///
+    /// Nothing is asked of the driver and nothing is compiled: with [`load_all`](Self::load_all) a warm
+    /// start needs no SPIR-V.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Driver`] if the driver has no global key.
+    pub fn named_key(&self, name: &[u8]) -> Result<Vec<u8>> {
+        if self.global_key.is_empty() {
+            return Err(Error::Driver {
+                call: "vkGetPipelineKeyKHR",
+                problem: "gives no global key".to_owned(),
+            });
+        }
+        let mut key = Vec::with_capacity(1 + abi::MAX_KEY_SIZE + name.len());
+        key.push(NAMED);
+        key.extend_from_slice(&self.global_key);
+        key.resize(1 + abi::MAX_KEY_SIZE, 0);
+        key.extend_from_slice(name);
+        Ok(key)
     }
 
     /// The binaries that the store has under a pipeline key, handed to the driver; `None` is a miss.
@@ -135,11 +195,26 @@ impl Binaries {
     ///
     /// The driver's; compile then.
     pub fn load(&self, pipeline_key: &[u8]) -> Result<Option<Loaded<'_>>> {
-        let Some(binaries) = load_pipeline(&self.store, pipeline_key) else {
-            return Ok(None);
-        };
-        let keys: Vec<abi::Key> = binaries.iter().map(|binary| raw_key(&binary.key)).collect();
-        let data: Vec<abi::Data> = binaries
+        let mut all = self.load_all(std::slice::from_ref(&pipeline_key))?;
+        Ok(all.pop().flatten())
+    }
+
+    /// The binaries of many pipelines, handed to the driver in one call; `None` each is a miss.
+    ///
+    /// # Errors
+    ///
+    /// The driver's, for all of them; compile then.
+    pub fn load_all<K: AsRef<[u8]>>(&self, pipeline_keys: &[K]) -> Result<Vec<Option<Loaded<'_>>>> {
+        let found: Vec<_> = pipeline_keys
+            .iter()
+            .map(|key| load_pipeline(&self.store, key.as_ref()))
+            .collect();
+        let all: Vec<&Binary<_>> = found.iter().flatten().flatten().collect();
+        if all.is_empty() {
+            return Ok(found.iter().map(|_| None).collect());
+        }
+        let keys: Vec<abi::Key> = all.iter().map(|binary| raw_key(&binary.key)).collect();
+        let data: Vec<abi::Data> = all
             .iter()
             .map(|binary| abi::Data {
                 data_size: binary.data.len(),
@@ -147,7 +222,7 @@ impl Binaries {
             })
             .collect();
         let both = abi::KeysAndData {
-            binary_count: u32::try_from(binaries.len()).unwrap_or(0),
+            binary_count: u32::try_from(all.len()).unwrap_or(0),
             keys: keys.as_ptr(),
             data: data.as_ptr(),
         };
@@ -155,11 +230,25 @@ impl Binaries {
         info.keys_and_data = &raw const both;
         // SAFETY: the keys and data that `info` points to live until the end of this function; the
         // driver only reads them.
-        let handles = unsafe { self.create_all(&info, binaries.len()) }?;
-        Ok(Some(Loaded {
+        let handles = unsafe { self.create_all(&info, all.len()) }?;
+        let mut rest = Loaded {
             owner: self,
             handles,
-        }))
+        };
+        if rest.handles.len() != all.len() {
+            return Err(Error::Driver {
+                call: "vkCreatePipelineBinariesKHR",
+                problem: format!("makes {} of {} binaries", rest.handles.len(), all.len()),
+            });
+        }
+        let mut take = |count: usize| Loaded {
+            owner: self,
+            handles: rest.handles.drain(..count).collect(),
+        };
+        Ok(found
+            .iter()
+            .map(|one| one.as_ref().map(|binaries| take(binaries.len())))
+            .collect())
     }
 
     /// Stores the binaries of a pipeline that was created with `CAPTURE_DATA`, and releases its captured

@@ -116,6 +116,37 @@ fn pipeline_binaries_need_no_cache_and_no_second_compile() {
 }
 
 #[test]
+fn binaries_under_the_programs_own_names_need_no_spirv() {
+    if !can_run(&[Need::Lavapipe]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (first, journal) = arm(folder.path(), "named", "binaries=1");
+    assert_eq!(
+        (&first["hits"], count(&journal, "compile")),
+        (&0.into(), 450)
+    );
+    let (second, journal) = arm(folder.path(), "named", "binaries=1");
+    assert_eq!(
+        (&second["hits"], &second["bytes_written"]),
+        (&450.into(), &0.into())
+    );
+    for event in ["compile", "fault", "vkCreateShaderModule"] {
+        assert_eq!(count(&journal, event), 0, "{event}");
+    }
+    // One call for 64 pipelines, to make binaries and to make pipelines.
+    for event in ["vkCreatePipelineBinariesKHR", "vkCreateComputePipelines"] {
+        assert_eq!(count(&journal, event), 450_usize.div_ceil(64), "{event}");
+    }
+    // Another driver has another global key, and another folder.
+    let (other, journal) = arm(folder.path(), "named", "binaries=1;identity=B");
+    assert_eq!(
+        (&other["hits"], count(&journal, "compile")),
+        (&0.into(), 450)
+    );
+}
+
+#[test]
 fn another_driver_on_the_same_gpu_neither_sees_nor_spoils_the_blobs() {
     if !can_run(&[Need::Lavapipe]) {
         return;
