@@ -15,6 +15,12 @@ static inline double now_ms(void)
     return (double)time.tv_sec * 1e3 + (double)time.tv_nsec * 1e-6;
 }
 
+/* Both ways' times, in the form that benches read. */
+static inline void says_ratio(const char *what, double before_ms, double ours_ms)
+{
+    printf("%s: before %.6f ms, ours %.6f ms, ratio %.3f\n", what, before_ms, ours_ms, before_ms / ours_ms);
+}
+
 #define CHECK(condition)                                                                  \
     do {                                                                                  \
         if (!(condition)) {                                                               \

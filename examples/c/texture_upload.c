@@ -89,6 +89,7 @@ int main(void)
     CHECK(tp_pieces_gather(pieces, PIECES, 1, texture, BYTES, 0) == TP_ERROR_INVALID);
     printf("%dx%d RGBA in %d pieces: temporary copy %.3f ms, gathered %.3f ms, one view %.3f ms\n", SIDE, SIDE,
            PIECES, median(before), median(gathered), median(viewed));
+    says_ratio("a texture in pieces", median(before), median(gathered));
     MUST(tp_view_free(view));
     free(texture);
     free(temporary);

@@ -47,6 +47,12 @@ const PACKAGES: &[Package] = &[
         "lavapipe, a Vulkan driver that runs on the CPU",
         false,
     ),
+    package(
+        "libvulkan-dev",
+        "headers and link for the C++ example of the cache",
+        false,
+    ),
+    package("pkgconf", "tries the flags of the C library", false),
     package("vulkan-tools", "vkcube, a real Vulkan program", false),
     package(
         "vulkan-validationlayers",

@@ -14,6 +14,21 @@
 
 
 /*
+ Bytes of a metric's name with its closing 0.
+ */
+#define TP_METRIC_NAME 32
+
+/*
+ Bytes of a metric's unit with its closing 0.
+ */
+#define TP_METRIC_UNIT 8
+
+/*
+ Bytes of a metric's definition with its closing 0.
+ */
+#define TP_METRIC_DEFINITION 128
+
+/*
  Waits for all objects; without it, for any one.
  */
 #define TP_WAIT_ALL 1
@@ -101,6 +116,11 @@ typedef enum tp_saved {
    Not written; the file is as before and the next save tries again.
    */
   TP_SAVED_FAILED = 3,
+  /*
+   The last size query was dear (over 50 us) and less than a thousand times as long ago as it took: nothing
+   was asked. Where it must be known, as at the program's end, call again with `force`.
+   */
+  TP_SAVED_TOO_SOON = 4,
 } tp_saved;
 
 /*
@@ -129,6 +149,12 @@ typedef enum tp_verdict {
  Keeps one blob in one file. Freed by `tp_blob_free`; may be used from any thread, one save at a time.
  */
 typedef struct tp_blob tp_blob;
+
+/*
+ A source of sync objects. Freed by `tp_provider_free`; may be used from any thread until then. The objects
+ that came from it stay valid without it.
+ */
+typedef struct tp_provider tp_provider;
 
 /*
  A sync object. Freed by `tp_sync_free`; may be used from any thread until then.
@@ -174,6 +200,36 @@ typedef struct tp_save_report {
    */
   uint64_t taken_ns;
 } tp_save_report;
+
+/*
+ One metric of a run. Owns its texts: nothing to free.
+ */
+typedef struct tp_metric {
+  /*
+   Its name, such as `fps`, `low-1%`, `stutter`.
+   */
+  char name[TP_METRIC_NAME];
+  /*
+   Its unit; empty for counts.
+   */
+  char unit[TP_METRIC_UNIT];
+  /*
+   What exactly it is: names of frame metrics mean different things in different tools.
+   */
+  char definition[TP_METRIC_DEFINITION];
+  /*
+   Not 0: more is better.
+   */
+  int32_t higher_is_better;
+  /*
+   Not 0: it holds only if every frame is in the data, not a sample of them.
+   */
+  int32_t needs_all;
+  /*
+   Its value; NaN where the data give none.
+   */
+  double value;
+} tp_metric;
 
 /*
  What is asked of the data, decided before looking at them.
@@ -246,11 +302,11 @@ typedef struct tp_file_piece {
    */
   int32_t fd;
   /*
-   First byte in it; a multiple of the page size.
+   First byte in it.
    */
   uint64_t offset;
   /*
-   Bytes; a multiple of the page size, but for the last piece.
+   Bytes. Pages must not be torn between pieces: see `tp_view_create`.
    */
   uint64_t bytes;
 } tp_file_piece;
@@ -308,6 +364,26 @@ enum tp_status tp_blob_save(const struct tp_blob *blob,
  `blob` is null or from `tp_blob_open`, and is not used afterwards.
  */
 enum tp_status tp_blob_free(struct tp_blob *blob);
+
+/*
+ Computes the metrics of `frames` frame times in milliseconds, in the order of the run, against a display of
+ `hertz` (0: 60).
+
+ With `metrics` NULL only their number is stored in `*count`. Else `*count` is the room there is, and gets the
+ number of metrics; TP_ERROR_ROOM: it was too small, nothing was stored. The order is always the same.
+ TP_ERROR_INVALID: no frames, or a frame time that is not a positive number below 1e12.
+ Any thread; allocates a copy of the frames and frees it; nothing is kept.
+
+ # Safety
+
+ `frame_ms` is null or valid for reads of `frames` doubles; `metrics` is null or valid for writes of `*count`
+ values; `count` is null or valid for a read and a write.
+ */
+enum tp_status tp_frames_metrics(const double *frame_ms,
+                                 size_t frames,
+                                 double hertz,
+                                 struct tp_metric *metrics,
+                                 size_t *count);
 
 /*
  Judges pairs: `a[i]` and `b[i]` were measured next to each other, in random order.
@@ -386,13 +462,20 @@ enum tp_status tp_pieces_gather(const struct tp_piece *pieces,
 
  The caller owns the handle and frees it with `tp_view_free`; the files may be closed meanwhile. Cost: one
  mapping per run of pieces that do not continue each other, a few microseconds each: for pieces that are
- used several times. TP_ERROR_INVALID: a piece is not of whole pages, or ends after its file.
+ used several times.
+
+ The first piece may begin, and the last may end, inside a page: `tp_view_data` then gives the first byte of the
+ piece itself, not of its page. Every border between two pieces must be a page border of both files (of the huge
+ page where the file is of huge pages). TP_ERROR_INVALID: it is not so, or a piece is not within its file, or
+ there are no bytes; copy with `tp_pieces_gather` then.
 
  # Safety
 
  `pieces` is null or valid for reads of `count` values; `view` is null or valid for a write.
  */
-enum tp_status tp_view_create(const struct tp_file_piece *pieces, size_t count, struct tp_view **view);
+enum tp_status tp_view_create(const struct tp_file_piece *pieces,
+                              size_t count,
+                              struct tp_view **view);
 
 /*
  Stores where the view begins and how many bytes it has. Valid until `tp_view_free`; other processes may
@@ -421,7 +504,8 @@ enum tp_status tp_view_free(struct tp_view *view);
 const char *tp_strerror(int32_t status);
 
 /*
- Makes a sync object and stores it in `*sync`; not 0 in `signaled`: with a fence that is done.
+ Makes a sync object of this process and stores it in `*sync`; not 0 in `signaled`: with a fence that is
+ done. The cheapest kind; it cannot be exported.
 
  The caller owns the object and frees it with `tp_sync_free`.
 
@@ -433,16 +517,17 @@ enum tp_status tp_sync_create(int32_t signaled, struct tp_sync **sync);
 
 /*
  Frees a sync object; NULL is none. Waits under way in other threads go on: they keep what they wait for.
+ Descriptors that were exported stay valid.
 
  # Safety
 
- `sync` is null or from `tp_sync_create`, and is not used afterwards.
+ `sync` is null or from a function that makes sync objects, and is not used afterwards.
  */
 enum tp_status tp_sync_free(struct tp_sync *sync);
 
 /*
  Signals a point of a timeline; 0: the binary object. Cost: a lock of a few instructions, one system call
- for each sleeper that this satisfies.
+ for each sleeper that this satisfies; for the kernel's objects one system call.
 
  # Safety
 
@@ -469,11 +554,137 @@ enum tp_status tp_sync_reset(const struct tp_sync *sync);
 enum tp_status tp_sync_query(const struct tp_sync *sync, uint64_t *reached);
 
 /*
+ Writes eight bytes to a duplicate of `fd` (an eventfd) when the point is done; at once if it is.
+
+ The caller keeps `fd`. Meant for poll loops. For shared objects a helper thread of the library watches while
+ something is watched; it takes no signals.
+
+ # Safety
+
+ `sync` is null or a live handle.
+ */
+enum tp_status tp_sync_eventfd(const struct tp_sync *sync, uint64_t point, int32_t fd);
+
+/*
+ Stores in `*fd` a descriptor by which another process (or another library) finds the same object: of a shared
+ object a descriptor for `tp_sync_import`, of a kernel's the kernel's own, as Vulkan's opaque handles are.
+
+ The caller owns the descriptor and closes it; it outlives the handle. TP_ERROR_UNSUPPORTED: objects of this
+ process have none.
+
+ # Safety
+
+ `sync` is null or a live handle; `fd` is null or valid for a write.
+ */
+enum tp_status tp_sync_export(const struct tp_sync *sync, int32_t *fd);
+
+/*
+ Stores in `*fd` a sync file with the fence of the point (0: the binary object's), for interfaces that take
+ one (explicit sync of KMS, Android and EGL).
+
+ The caller owns the descriptor and closes it. For the kernel's objects only, others are
+ TP_ERROR_UNSUPPORTED. TP_ERROR_NOT_FOUND: nothing was submitted there.
+
+ # Safety
+
+ `sync` is null or a live handle; `fd` is null or valid for a write.
+ */
+enum tp_status tp_sync_export_file(const struct tp_sync *sync, uint64_t point, int32_t *fd);
+
+/*
+ Makes the fence of a sync file the object's (0), or adds it at a point. The caller keeps `fd`.
+
+ For the kernel's objects only, others are TP_ERROR_UNSUPPORTED. TP_ERROR_INVALID: it is no sync file.
+
+ # Safety
+
+ `sync` is null or a live handle.
+ */
+enum tp_status tp_sync_import_file(const struct tp_sync *sync, uint64_t point, int32_t fd);
+
+/*
+ Declares that this process signals a shared object. When all processes that declared it are gone, waits for
+ points that nobody submitted end with TP_ERROR_GONE, in all processes, instead of never.
+
+ Nothing to do for other kinds: TP_OK. TP_ERROR_MEMORY: eight living processes have declared it already.
+
+ # Safety
+
+ `sync` is null or a live handle.
+ */
+enum tp_status tp_sync_promise(const struct tp_sync *sync);
+
+/*
+ The moment `span_ns` from now, as `tp_sync_wait` takes it. Any thread.
+ */
+int64_t tp_deadline_after(uint64_t span_ns);
+
+/*
+ Makes a source of objects that several processes use, without a GPU: they live in a sealed memory file that
+ the source makes when it is needed. Stores the handle in `*provider`.
+
+ The caller owns the handle and frees it with `tp_provider_free`.
+
+ # Safety
+
+ `provider` is null or valid for a write.
+ */
+enum tp_status tp_provider_create_shared(struct tp_provider **provider);
+
+/*
+ Makes a source of the kernel's objects from an open render node (such as /dev/dri/renderD128), and stores the
+ handle in `*provider`.
+
+ The caller keeps `fd` and may close it: the library has a duplicate. The caller owns the handle and frees it
+ with `tp_provider_free`. TP_ERROR_UNSUPPORTED: the descriptor is no render node with timeline objects.
+
+ # Safety
+
+ `provider` is null or valid for a write.
+ */
+enum tp_status tp_provider_create_drm(int32_t fd, struct tp_provider **provider);
+
+/*
+ Frees the handle; NULL is none. Objects that came from it stay.
+
+ # Safety
+
+ `provider` is null or from a `tp_provider_create_*`, and is not used afterwards.
+ */
+enum tp_status tp_provider_free(struct tp_provider *provider);
+
+/*
+ As `tp_sync_create`, with an object of `provider`, which can be exported.
+
+ # Safety
+
+ `provider` is null or a live handle; `sync` is null or valid for a write.
+ */
+enum tp_status tp_sync_create_in(const struct tp_provider *provider, int32_t signaled, struct tp_sync **sync);
+
+/*
+ Stores in `*sync` the object behind a descriptor of `tp_sync_export` (shared), or of any program that exports
+ the kernel's objects (render node).
+
+ The caller keeps `fd` and may close it, owns the object and frees it with `tp_sync_free`. TP_ERROR_INVALID: the
+ descriptor is of no object of this kind. TP_ERROR_DAMAGED: the object is gone, or its memory is not as ours is.
+
+ # Safety
+
+ `provider` is null or a live handle; `sync` is null or valid for a write.
+ */
+enum tp_status tp_sync_import(const struct tp_provider *provider,
+                              int32_t fd,
+                              struct tp_sync **sync);
+
+/*
  Waits on `count` objects, each for its point (0: the binary object), until `deadline_ns` of
  CLOCK_MONOTONIC (0 or before now: looks only; INT64_MAX: for ever).
 
  `flags` of TP_WAIT_ALL and TP_WAIT_FOR_SUBMIT. `first` may be NULL; else it gets the lowest index that was
- ready. TP_ERROR_TIMEOUT: the deadline passed. Never spins; allocates nothing up to 64 objects.
+ ready. TP_ERROR_TIMEOUT: the deadline passed. TP_ERROR_GONE: see `tp_sync_promise`. Never spins. Allocates
+ nothing for up to 64 objects of this process; objects of several kinds in one call cost an eventfd and a
+ registration each.
 
  # Safety
 
@@ -486,22 +697,6 @@ enum tp_status tp_sync_wait(const struct tp_sync *const *syncs,
                             uint32_t flags,
                             int64_t deadline_ns,
                             size_t *first);
-
-/*
- Writes eight bytes to a duplicate of `fd` (an eventfd) when the point is done; at once if it is.
-
- The caller keeps `fd`. Meant for poll loops.
-
- # Safety
-
- `sync` is null or a live handle.
- */
-enum tp_status tp_sync_eventfd(const struct tp_sync *sync, uint64_t point, int32_t fd);
-
-/*
- The moment `span_ns` from now, as `tp_sync_wait` takes it.
- */
-int64_t tp_deadline_after(uint64_t span_ns);
 
 #ifdef __cplusplus
 }  // extern "C"

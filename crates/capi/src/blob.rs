@@ -47,6 +47,9 @@ pub enum tp_saved {
     TP_SAVED_NOTHING = 2,
     /// Not written; the file is as before and the next save tries again.
     TP_SAVED_FAILED = 3,
+    /// The last size query was dear (over 50 us) and less than a thousand times as long ago as it took: nothing
+    /// was asked. Where it must be known, as at the program's end, call again with `force`.
+    TP_SAVED_TOO_SOON = 4,
 }
 
 /// One save, for a log.
@@ -157,9 +160,8 @@ pub unsafe extern "C" fn tp_blob_save(
         let mut saver = kept.saver.lock().unwrap_or_else(PoisonError::into_inner);
         let saved = saver.save(&mut driver, force != 0);
         let (outcome, answer) = match saved.outcome {
-            SaveOutcome::Unchanged | SaveOutcome::AskedTooSoon => {
-                (tp_saved::TP_SAVED_UNCHANGED, Ok(()))
-            }
+            SaveOutcome::Unchanged => (tp_saved::TP_SAVED_UNCHANGED, Ok(())),
+            SaveOutcome::AskedTooSoon => (tp_saved::TP_SAVED_TOO_SOON, Ok(())),
             SaveOutcome::DriverKeepsItsOwn => (tp_saved::TP_SAVED_NOTHING, Ok(())),
             SaveOutcome::Written => (tp_saved::TP_SAVED_WRITTEN, Ok(())),
             SaveOutcome::Failed(_) => (tp_saved::TP_SAVED_FAILED, Err(Status::TP_ERROR_IO)),

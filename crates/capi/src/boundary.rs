@@ -1,5 +1,6 @@
 //! The border to C: null checks, handles and the wall against panics, in one place.
 
+use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -161,6 +162,16 @@ pub(crate) unsafe fn slice_mut<'a, T>(data: *mut T, count: usize) -> Answer<&'a 
     }
     // SAFETY: as in `slice`, and unique by the caller's promise.
     Ok(unsafe { std::slice::from_raw_parts_mut(data, count) })
+}
+
+/// An open descriptor of the caller's, for the length of the call.
+pub(crate) fn descriptor(fd: &i32) -> Answer<BorrowedFd<'_>> {
+    if *fd < 0 {
+        return Err(Status::TP_ERROR_INVALID);
+    }
+    // SAFETY: not -1 by the check above. A number that is not open makes calls fail with EBADF; one that is
+    // closed meanwhile makes them meet another file, as with every function that takes a descriptor.
+    Ok(unsafe { BorrowedFd::borrow_raw(*fd) })
 }
 
 /// A path given as a C string.

@@ -1,12 +1,13 @@
 //! Bytes in scattered pieces: gathered without a second copy, or seen as one.
 
 use std::ffi::c_void;
-use std::os::fd::BorrowedFd;
 
 use towpath_memory::stream;
 use towpath_memory::view::{FilePiece, View};
 
-use crate::boundary::{Answer, Opaque, borrow, give, guard, put, slice, slice_mut, take};
+use crate::boundary::{
+    Answer, Opaque, borrow, descriptor, give, guard, put, slice, slice_mut, take,
+};
 use crate::status::{tp_status, tp_status as Status};
 
 /// One piece of memory.
@@ -25,9 +26,9 @@ pub struct tp_piece {
 pub struct tp_file_piece {
     /// The memory file (memfd).
     pub fd: i32,
-    /// First byte in it; a multiple of the page size.
+    /// First byte in it.
     pub offset: u64,
-    /// Bytes; a multiple of the page size, but for the last piece.
+    /// Bytes. Pages must not be torn between pieces: see `tp_view_create`.
     pub bytes: u64,
 }
 
@@ -97,7 +98,12 @@ pub unsafe extern "C" fn tp_pieces_gather(
 ///
 /// The caller owns the handle and frees it with `tp_view_free`; the files may be closed meanwhile. Cost: one
 /// mapping per run of pieces that do not continue each other, a few microseconds each: for pieces that are
-/// used several times. TP_ERROR_INVALID: a piece is not of whole pages, or ends after its file.
+/// used several times.
+///
+/// The first piece may begin, and the last may end, inside a page: `tp_view_data` then gives the first byte of the
+/// piece itself, not of its page. Every border between two pieces must be a page border of both files (of the huge
+/// page where the file is of huge pages). TP_ERROR_INVALID: it is not so, or a piece is not within its file, or
+/// there are no bytes; copy with `tp_pieces_gather` then.
 ///
 /// # Safety
 ///
@@ -111,19 +117,19 @@ pub unsafe extern "C" fn tp_view_create(
     guard(|| {
         // SAFETY: the caller's promise.
         let pieces = unsafe { slice(pieces, count) }?;
-        if pieces.is_empty() || pieces.iter().any(|piece| piece.fd < 0) {
+        if pieces.is_empty() {
             return Err(Status::TP_ERROR_INVALID);
         }
-        let files: Vec<FilePiece<'_>> = pieces
+        let files = pieces
             .iter()
-            .map(|piece| FilePiece {
-                // SAFETY: not below 0 by the check above; the caller keeps it open during the call, and
-                // the kernel refuses one that is not.
-                file: unsafe { BorrowedFd::borrow_raw(piece.fd) },
-                offset: piece.offset,
-                len: piece.bytes,
+            .map(|piece| {
+                Ok(FilePiece {
+                    file: descriptor(&piece.fd)?,
+                    offset: piece.offset,
+                    len: piece.bytes,
+                })
             })
-            .collect();
+            .collect::<Answer<Vec<FilePiece<'_>>>>()?;
         let stitched = View::stitch(&files).map_err(|_refused| Status::TP_ERROR_INVALID)?;
         // SAFETY: the caller's promise.
         unsafe { give(view, stitched) }

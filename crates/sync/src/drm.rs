@@ -5,7 +5,7 @@
 //! makes no system call; but only for objects that this process made and never exported: everyone who
 //! has an object may reset it unseen.
 
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -49,6 +49,19 @@ struct Handle {
 /// A sync file. A clone is the same fence.
 #[derive(Clone, Debug)]
 pub struct Fence(Arc<OwnedFd>);
+
+impl From<OwnedFd> for Fence {
+    /// The fence of a sync file; that it is one shows at its first use.
+    fn from(file: OwnedFd) -> Self {
+        Self(Arc::new(file))
+    }
+}
+
+impl AsFd for Fence {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
 
 /// The kernel lets programs end no fences but through its debug interface: there is none of these.
 #[derive(Debug)]

@@ -30,6 +30,7 @@ impl Installed {
         let program = self.path().join("example");
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let done = Command::new(compiler)
+            .args(more)
             .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-I"])
             .arg(root.join("include"))
             .arg("-I")
@@ -39,7 +40,8 @@ impl Installed {
             .arg(self.path())
             .arg(format!("-Wl,-rpath,{}", self.path().display()))
             .args(["-ltowpath", "-lpthread"])
-            .args(more)
+            // After the source, for those of them that are libraries.
+            .args(more.iter().filter(|word| word.starts_with("-l")))
             .arg("-o")
             .arg(&program)
             .output()
@@ -52,7 +54,22 @@ impl Installed {
     /// Builds and runs an example; it prints "ok" last.
     pub(crate) fn run(&self, compiler: &str, name: &str, more: &[&str]) {
         let program = self.build(compiler, &example(name), more);
-        says_ok(Command::new(program).env("POCL_CACHE_DIR", self.path()));
+        says_ok(self.drivers(&mut Command::new(program)));
+    }
+
+    /// Lets a program find the mock driver alone, and PoCL keep its kernels here.
+    pub(crate) fn drivers<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        let manifest = self.path().join("mock_vulkan.json");
+        let text = format!(
+            r#"{{"file_format_version": "1.0.1", "ICD": {{"library_path": "{}", "api_version": "1.3.0"}}}}"#,
+            artifact("libtowpath_mock_vulkan.so").display()
+        );
+        fs::write(&manifest, text).unwrap();
+        command
+            .env("POCL_CACHE_DIR", self.path())
+            .env("VK_ICD_FILENAMES", &manifest)
+            .env("VK_DRIVER_FILES", &manifest)
+            .env("MOCK_VULKAN", "entry_bytes=65536;abort_on_fault=1")
     }
 
     /// A copy of the library, a file of its own: the loader takes links for the same library.
@@ -66,6 +83,12 @@ impl Installed {
 /// The source of an example.
 pub(crate) fn example(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/c");
+    folder.join(name)
+}
+
+/// The source of a program of the tests.
+pub(crate) fn source(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
     folder.join(name)
 }
 

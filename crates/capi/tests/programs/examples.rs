@@ -8,7 +8,7 @@ use std::process::Command;
 
 use towpath_needs::{Need, artifact, can_run};
 
-use crate::common::{Installed, example, says_ok};
+use crate::common::{Installed, example, says_ok, source};
 
 #[test]
 fn sync_objects_in_c() {
@@ -26,8 +26,8 @@ fn textures_from_pieces_in_c() {
 
 #[test]
 fn a_pipeline_cache_in_cpp() {
-    if can_run(&[Need::Cxx]) {
-        Installed::new().run("c++", "pipeline_cache.cpp", &["-std=c++17"]);
+    if can_run(&[Need::Cxx, Need::VulkanHeaders]) {
+        Installed::new().run("c++", "pipeline_cache.cpp", &["-std=c++17", "-lvulkan"]);
     }
 }
 
@@ -38,38 +38,64 @@ fn a_readback_in_c() {
     }
 }
 
+/// Each example with what it is built by, and with what.
+const ALL: [(&str, &str, &[&str]); 4] = [
+    ("cc", "syncobj.c", &["-std=c99"]),
+    ("cc", "texture_upload.c", &["-std=c11"]),
+    ("c++", "pipeline_cache.cpp", &["-std=c++17", "-lvulkan"]),
+    ("cc", "readback.c", &["-std=c11", "-lOpenCL"]),
+];
+
+const NEEDS: [Need; 5] = [
+    Need::Cc,
+    Need::Cxx,
+    Need::Pocl,
+    Need::PagemapScan,
+    Need::VulkanHeaders,
+];
+
 #[test]
 fn the_examples_are_clean_under_address_sanitizer() {
-    if !can_run(&[Need::Cc, Need::Cxx]) {
+    if !can_run(&NEEDS) {
         return;
     }
-    let installed = Installed::new();
-    installed.run("cc", "syncobj.c", &["-std=c11", "-fsanitize=address"]);
-    installed.run(
-        "cc",
-        "texture_upload.c",
-        &["-std=c11", "-fsanitize=address"],
-    );
-    installed.run(
-        "c++",
-        "pipeline_cache.cpp",
-        &["-std=c++17", "-fsanitize=address"],
-    );
+    for (compiler, name, words) in ALL {
+        let installed = Installed::new();
+        let words = [words, &["-fsanitize=address,undefined"]].concat();
+        let program = installed.build(compiler, &example(name), &words);
+        let mut command = Command::new(program);
+        installed.drivers(&mut command);
+        // Drivers keep memory of their own; leaks of ours are Valgrind's to find, which tells them apart.
+        if words
+            .iter()
+            .any(|word| ["-lOpenCL", "-lvulkan"].contains(word))
+        {
+            command.env("ASAN_OPTIONS", "detect_leaks=0");
+        }
+        says_ok(&mut command);
+    }
 }
 
 #[test]
-fn sync_objects_are_clean_under_valgrind() {
-    if !can_run(&[Need::Cc, Need::Valgrind]) {
+fn the_examples_are_clean_under_valgrind() {
+    if !can_run(&NEEDS) || !can_run(&[Need::Valgrind]) {
         return;
     }
     let installed = Installed::new();
-    let program = installed.build("cc", &example("syncobj.c"), &["-std=c99"]);
-    let mut valgrind = Command::new("valgrind");
-    valgrind
-        .args(["--quiet", "--error-exitcode=9", "--fair-sched=yes"])
-        .args(["--leak-check=full", "--errors-for-leak-kinds=definite"])
-        .arg(program);
-    says_ok(&mut valgrind);
+    for (compiler, name, words) in ALL {
+        let program = installed.build(compiler, &example(name), words);
+        let mut valgrind = Command::new("valgrind");
+        valgrind
+            .args(["--quiet", "--error-exitcode=9", "--fair-sched=yes"])
+            .args(["--leak-check=full", "--errors-for-leak-kinds=definite"])
+            .arg(format!("--suppressions={}", source("drivers.supp").display()))
+            .arg(program)
+            // Rows of the picture; the others take no argument.
+            .arg("40")
+            // Kept loaded, so that what it leaves behind has a name at the end.
+            .env("LD_PRELOAD", artifact("libtowpath_mock_vulkan.so"));
+        says_ok(installed.drivers(&mut valgrind));
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod calls;
 mod common;
 mod examples;
 mod misuse;

@@ -1,16 +1,11 @@
 //! Wrong calls, several copies of the library, and layers of ours beside it in one process.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use towpath_needs::{Need, artifact, can_run};
 
-use crate::common::{Installed, example, says_ok};
-
-fn source(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
-    folder.join(name)
-}
+use crate::common::{Installed, example, says_ok, source};
 
 #[test]
 fn wrong_calls_get_a_status_and_change_nothing() {

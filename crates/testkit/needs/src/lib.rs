@@ -14,6 +14,8 @@ pub enum Need {
     Darktable,
     /// The Vulkan loader with lavapipe.
     Lavapipe,
+    /// Headers of Vulkan, and the loader to link with.
+    VulkanHeaders,
     /// Khronos' Vulkan validation layers.
     ValidationLayers,
     /// `vkcube`.
@@ -53,6 +55,9 @@ impl Need {
                 has_library("libvulkan.so.1")
                     && (Path::new("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json").exists()
                         || Path::new("/usr/share/vulkan/icd.d/lvp_icd.json").exists())
+            }
+            Self::VulkanHeaders => {
+                Path::new("/usr/include/vulkan/vulkan.h").exists() && has_library("libvulkan.so")
             }
             Self::ValidationLayers => {
                 Path::new("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json")
