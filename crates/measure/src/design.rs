@@ -22,6 +22,28 @@ pub fn order(seed: u64, pairs: usize) -> Vec<[Arm; 2]> {
     orders
 }
 
+/// The order of the runs of each round of three arms.
+///
+/// Rounds come in blocks of two, the second in the opposite order of the first: a steady drift cancels here too,
+/// for each two of the arms.
+#[must_use]
+pub fn order_of_three(seed: u64, rounds: usize) -> Vec<[Arm; 3]> {
+    let mut random = Random::new(seed);
+    let mut orders = Vec::with_capacity(rounds + 1);
+    while orders.len() < rounds {
+        let mut round = [Arm::A, Arm::B, Arm::C];
+        round.rotate_left(random.below(3));
+        if random.coin() {
+            round.reverse();
+        }
+        orders.push(round);
+        round.reverse();
+        orders.push(round);
+    }
+    orders.truncate(rounds);
+    orders
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,6 +58,23 @@ mod tests {
                 assert_ne!(block[0][0], block[0][1]);
             }
         }
+    }
+
+    #[test]
+    fn rounds_of_three_hold_each_arm_once_in_every_order() {
+        let orders = order_of_three(3, 400);
+        let mut seen = std::collections::BTreeSet::new();
+        for block in orders.chunks(2) {
+            let mut mirrored = block[1];
+            mirrored.reverse();
+            assert_eq!(block[0], mirrored);
+            let mut arms = block[0];
+            arms.sort_unstable();
+            assert_eq!(arms, [Arm::A, Arm::B, Arm::C]);
+            seen.insert(block[0]);
+        }
+        assert_eq!(seen.len(), 6, "three rotations, forwards and backwards");
+        assert_eq!(order_of_three(7, 5)[..], order_of_three(7, 40)[..5]);
     }
 
     #[test]

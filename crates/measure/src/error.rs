@@ -13,15 +13,17 @@ pub enum Arm {
     A,
     /// What is compared with the reference.
     B,
+    /// Something else that is compared with the same reference.
+    C,
 }
 
 impl Arm {
-    /// The other arm.
+    /// The arm that it is compared with: A for the others, B for A.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
             Self::A => Self::B,
-            Self::B => Self::A,
+            Self::B | Self::C => Self::A,
         }
     }
 }
@@ -31,6 +33,7 @@ impl std::fmt::Display for Arm {
         f.write_str(match self {
             Self::A => "A",
             Self::B => "B",
+            Self::C => "C",
         })
     }
 }

@@ -154,7 +154,7 @@ fn session(random: &mut Random, count: usize, drift: f64, effect: f64) -> (Vec<f
             place += 1.0;
             match arm {
                 Arm::A => a.push(value),
-                Arm::B => b.push(value * (1.0 + effect)),
+                Arm::B | Arm::C => b.push(value * (1.0 + effect)),
             }
         }
     }

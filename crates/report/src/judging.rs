@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use towpath_measure::judge::{self, Judgement};
 use towpath_measure::{Arm, Verdict};
 
-use crate::result::{Metric, MetricJudgement, Pairing, ResultFile, RunOutcome, Stop};
+use crate::result::{Metric, MetricJudgement, Pairing, ResultFile, Run, RunOutcome, Stop};
 
 /// What should make a build fail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -51,26 +51,35 @@ pub struct Values {
 }
 
 impl ResultFile {
-    /// The values of a metric: whole pairs only, or all runs if they are independent.
+    /// The values of a metric in A and B: whole pairs only, or all runs if they are independent.
     #[must_use]
     pub fn values(&self, metric: &str) -> Values {
+        self.values_of(metric, Arm::B)
+    }
+
+    /// As [`ResultFile::values`], of A and another arm.
+    #[must_use]
+    pub fn values_of(&self, metric: &str, arm: Arm) -> Values {
         match self.design.pairing {
-            Pairing::Paired => self.paired_values(metric),
+            Pairing::Paired => self.paired_values(metric, arm),
             Pairing::Unpaired => {
                 let of = |arm| -> Vec<f64> {
                     let runs = self.runs.iter().filter(|run| run.arm == arm);
                     runs.filter_map(|run| run.value(metric)).collect()
                 };
-                let (a, b) = (of(Arm::A), of(Arm::B));
-                let left_out = self.runs.len() - a.len() - b.len();
+                let runs = self.runs.iter();
+                let runs = runs.filter(|run| run.arm == Arm::A || run.arm == arm);
+                let (a, b) = (of(Arm::A), of(arm));
+                let left_out = runs.count() - a.len() - b.len();
                 Values { a, b, left_out }
             }
         }
     }
 
-    fn paired_values(&self, metric: &str) -> Values {
+    fn paired_values(&self, metric: &str, arm: Arm) -> Values {
         let mut pairs: BTreeMap<(usize, usize), [Option<f64>; 2]> = BTreeMap::new();
-        for run in &self.runs {
+        let of_both = |run: &&Run| run.arm == Arm::A || run.arm == arm;
+        for run in self.runs.iter().filter(of_both) {
             let [a, b] = pairs.entry((run.block, run.pair)).or_default();
             let place = if run.arm == Arm::A { a } else { b };
             *place = run.value(metric);
@@ -90,7 +99,9 @@ impl ResultFile {
     /// Judges all metrics anew from the raw runs.
     ///
     /// A declared primary metric is judged alone, at the full level; the others are corrected together (Holm).
-    /// Without one all are corrected together. Informative metrics get no judgement. With the stop rule
+    /// Without one all are corrected together. With a third arm, B and C are both compared with A, and the primary
+    /// metric's two comparisons are corrected together. Informative metrics get no judgement, nor does any metric of
+    /// a design that only describes. With the stop rule
     /// `until-proven` the e-process judges every metric, since the number of pairs depends on the data.
     ///
     /// # Errors
@@ -98,13 +109,21 @@ impl ResultFile {
     /// As the judges of `towpath-measure`.
     pub fn judge(&mut self) -> towpath_measure::Result<()> {
         let mut judged = Vec::new();
-        for metric in self.metrics.iter().filter(|metric| !metric.is_informative) {
-            let values = self.values(&metric.name);
+        if self.design.is_described {
+            self.judgements.clear();
+            return Ok(());
+        }
+        let metrics = self.metrics.iter().filter(|metric| !metric.is_informative);
+        let others = self.arms().get(1..).unwrap_or_default();
+        for (metric, &arm) in metrics.flat_map(|metric| others.iter().map(move |arm| (metric, arm)))
+        {
+            let values = self.values_of(&metric.name, arm);
             let judgement = self.judge_metric(metric, &values)?;
             let is_primary = self.design.primary.as_ref() == Some(&metric.name);
             let left_out = values.left_out;
             judged.push(MetricJudgement {
                 metric: metric.name.clone(),
+                arm,
                 is_primary,
                 judgement,
                 left_out,
@@ -170,14 +189,24 @@ impl ResultFile {
     }
 }
 
-/// Holm over all judgements but the primary one.
+/// Holm over the primary metric's comparisons, which is one unless there are three arms, and over all others.
 fn correct(judged: &mut [MetricJudgement]) {
+    for is_primary in [true, false] {
+        correct_family(judged, is_primary);
+    }
+}
+
+fn correct_family(judged: &mut [MetricJudgement], is_primary: bool) {
     let places: Vec<usize> = (0..judged.len())
-        .filter(|&i| judged.get(i).is_some_and(|one| !one.is_primary))
+        .filter(|&i| {
+            judged
+                .get(i)
+                .is_some_and(|one| one.is_primary == is_primary)
+        })
         .collect();
     let mut family: Vec<Judgement> = judged
         .iter()
-        .filter(|one| !one.is_primary)
+        .filter(|one| one.is_primary == is_primary)
         .map(|one| one.judgement.clone())
         .collect();
     judge::holm(&mut family);

@@ -5,7 +5,7 @@
 //! - Holds the format of a result file ([`ResultFile`], `towpath.ab/1`): every raw run, so that it can be judged again.
 //! - Judges a result file ([`judging`]) and joins files measured as blocks ([`merge`]).
 //! - Sums the ledgers of a run and predicts what fixes would save: [`ledger`].
-//! - Shows it: [`terminal`], [`markdown`], [`csv`], [`junit`], [`html`]; [`ministat`] is the old friend's format.
+//! - Shows it: [`describe`] where nothing can be tested, [`terminal`], [`markdown`], [`csv`], [`junit`], [`html`]; [`ministat`] is the old friend's format.
 //!
 //! # What it does not do
 //!
@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod csv;
+pub mod describe;
 pub mod escape;
 pub mod html;
 pub mod judging;

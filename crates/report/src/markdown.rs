@@ -1,11 +1,9 @@
 //! A result as GitHub's Markdown: for a step summary or a comment, under their size limits.
 
-use towpath_measure::Arm;
-
 use crate::escape::markdown as safe;
 use crate::numbers::{p_value, percent, with_unit};
 use crate::result::{Reading, ResultFile};
-use crate::{observe, sentence, terminal};
+use crate::{describe, observe, sentence, terminal};
 
 /// Most characters of a GitHub comment.
 pub const COMMENT_MAX: usize = 65_536;
@@ -41,7 +39,10 @@ pub fn render(file: &ResultFile, limit: usize) -> String {
 
 fn head(file: &ResultFile) -> String {
     let mut text = format!("{MARKER}\n### {}\n\n", safe(&file.title));
-    if let Some(headline) = file.headline() {
+    if let Some(reason) = describe::reason(file) {
+        text.push_str(&format!("**{}**\n\n", safe(&reason)));
+    }
+    for headline in terminal::headlines(file) {
         text.push_str(&format!(
             "**{}**\n\n",
             safe(&sentence::verdict(file, headline))
@@ -61,10 +62,14 @@ fn head(file: &ResultFile) -> String {
 }
 
 fn table(file: &ResultFile) -> String {
+    if file.design.is_described {
+        return described(file);
+    }
+    let third = !file.c.is_absent();
     let mut text = format!(
         "| metric | {} | {} | change | interval | p | verdict |\n| --- | ---: | ---: | ---: | ---: | ---: | --- |\n",
         safe(&file.a.label),
-        safe(&file.b.label)
+        safe(if third { "other" } else { &file.b.label })
     );
     for judged in &file.judgements {
         let judgement = &judged.judgement;
@@ -75,8 +80,13 @@ fn table(file: &ResultFile) -> String {
             value.map_or_else(|| "unavailable".to_owned(), |value| with_unit(value, unit))
         };
         text.push_str(&format!(
-            "| {}{} | {} | {} | {} | {} | {} | {} |\n",
+            "| {}{}{} | {} | {} | {} | {} | {} | {} |\n",
             safe(&judged.metric),
+            if third {
+                format!(": {}", safe(&file.arm(judged.arm).label))
+            } else {
+                String::new()
+            },
             if judged.is_primary { " (decides)" } else { "" },
             safe(&show(judgement.mean_a)),
             safe(&show(judgement.mean_b)),
@@ -89,9 +99,24 @@ fn table(file: &ResultFile) -> String {
     text
 }
 
+/// Every run of every arm, without a test.
+fn described(file: &ResultFile) -> String {
+    let mut text = "| metric | arm | every run | mean |\n| --- | --- | ---: | ---: |\n".to_owned();
+    for row in describe::rows(file) {
+        text.push_str(&format!(
+            "| {} | {} | {} | {} |\n",
+            safe(&row.metric),
+            safe(&row.arm),
+            row.runs,
+            row.mean
+        ));
+    }
+    text
+}
+
 fn notes(file: &ResultFile) -> String {
     let mut lines = vec![terminal::design(file), file.machine.summary()];
-    for arm in [Arm::A, Arm::B] {
+    for &arm in file.arms() {
         for (how, count) in file.failures(arm) {
             lines.push(format!(
                 "{count} run(s) of {} {how}: counted, not averaged",

@@ -80,7 +80,14 @@ fn check(first: &ResultFile, other: &ResultFile, block: usize) -> Result<(), Err
     let is_sequential = |file: &ResultFile| matches!(file.design.stop, Stop::UntilProven { .. });
     let reasons = [
         (first.command != other.command, "the commands differ"),
-        (first.a != other.a || first.b != other.b, "the arms differ"),
+        (
+            first.a != other.a || first.b != other.b || first.c != other.c,
+            "the arms differ",
+        ),
+        (
+            first.design.is_described != other.design.is_described,
+            "one was only described",
+        ),
         (names(first) != names(other), "the metrics differ"),
         (
             first.design.pairing != other.design.pairing,

@@ -18,7 +18,7 @@ pub fn notes(file: &ResultFile) -> Vec<String> {
     let metric = headline.metric.as_str();
     let mut notes = Vec::new();
     notes.extend(order(file));
-    for arm in [Arm::A, Arm::B] {
+    for &arm in file.arms() {
         let runs: Vec<(usize, &Run, f64)> = file
             .runs
             .iter()

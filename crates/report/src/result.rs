@@ -79,6 +79,9 @@ pub struct ResultFile {
     pub a: ArmSetup,
     /// What is compared with it.
     pub b: ArmSetup,
+    /// What else is compared with it; without a label if there is no third arm.
+    #[serde(default, skip_serializing_if = "ArmSetup::is_absent")]
+    pub c: ArmSetup,
     /// What was read off each run.
     pub metrics: Vec<Metric>,
     /// Every run in the order in which they were made, failed ones included.
@@ -115,6 +118,9 @@ pub struct Design {
     /// Both arms are the same on purpose: the machine's own noise is measured.
     #[serde(default)]
     pub is_null: bool,
+    /// Runs are shown, nothing is tested: no claim can come of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_described: bool,
 }
 
 impl Default for Design {
@@ -129,6 +135,7 @@ impl Default for Design {
             level: 0.05,
             scale: Scale::Ratio,
             is_null: false,
+            is_described: false,
         }
     }
 }
@@ -183,6 +190,14 @@ pub struct ArmSetup {
     /// Command before each of its runs.
     #[serde(default)]
     pub prepare: Option<String>,
+}
+
+impl ArmSetup {
+    /// Whether there is no such arm.
+    #[must_use]
+    pub fn is_absent(&self) -> bool {
+        self.label.is_empty()
+    }
 }
 
 /// Something that was read off each run.
@@ -410,6 +425,9 @@ pub struct FrameLine {
 pub struct MetricJudgement {
     /// Which metric.
     pub metric: String,
+    /// Which arm was compared with A.
+    #[serde(default = "arm_b", skip_serializing_if = "is_arm_b")]
+    pub arm: Arm,
     /// Whether it was declared to decide.
     #[serde(default)]
     pub is_primary: bool,
@@ -418,6 +436,15 @@ pub struct MetricJudgement {
     /// Pairs (unpaired: runs) left out because a run failed or lacks this reading.
     #[serde(default)]
     pub left_out: usize,
+}
+
+const fn arm_b() -> Arm {
+    Arm::B
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_arm_b(arm: &Arm) -> bool {
+    *arm == Arm::B
 }
 
 impl ResultFile {
@@ -440,6 +467,7 @@ impl ResultFile {
                 label: "B".to_owned(),
                 ..ArmSetup::default()
             },
+            c: ArmSetup::default(),
             metrics: Vec::new(),
             runs: Vec::new(),
             judgements: Vec::new(),
@@ -485,6 +513,17 @@ impl ResultFile {
         match arm {
             Arm::A => &self.a,
             Arm::B => &self.b,
+            Arm::C => &self.c,
+        }
+    }
+
+    /// The arms that there are.
+    #[must_use]
+    pub fn arms(&self) -> &'static [Arm] {
+        if self.c.is_absent() {
+            &[Arm::A, Arm::B]
+        } else {
+            &[Arm::A, Arm::B, Arm::C]
         }
     }
 
@@ -515,5 +554,15 @@ impl ResultFile {
             .find(|judged| judged.is_primary)
             .or_else(|| self.judgements.iter().find(claims))
             .or_else(|| self.judgements.first())
+    }
+
+    /// The metric that charts show: the headline's, or without a test the one that was declared to decide.
+    #[must_use]
+    pub fn lead(&self) -> Option<&Metric> {
+        let name = self
+            .headline()
+            .map(|judged| judged.metric.as_str())
+            .or(self.design.primary.as_deref());
+        name.map_or_else(|| self.metrics.first(), |name| self.metric(name))
     }
 }

@@ -10,7 +10,7 @@ use crate::result::{MetricJudgement, ResultFile};
 #[must_use]
 pub fn verdict(file: &ResultFile, judged: &MetricJudgement) -> String {
     let judgement = &judged.judgement;
-    let subject = format!("{}: {}", judged.metric, file.b.label);
+    let subject = format!("{}: {}", judged.metric, file.arm(judged.arm).label);
     let claim = match judgement.verdict {
         Verdict::Faster => format!("is better than {}", file.a.label),
         Verdict::Slower => format!("is worse than {}", file.a.label),

@@ -2,12 +2,10 @@
 
 use std::fmt::Write as _;
 
-use towpath_measure::Arm;
-
 use crate::ministat::{self, Options, Set};
 use crate::numbers::{p_value, percent, with_unit};
 use crate::result::{Design, MetricJudgement, Pairing, ResultFile, Stop};
-use crate::{observe, sentence};
+use crate::{describe, observe, sentence};
 
 /// How a result is printed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -32,7 +30,10 @@ impl Default for Style {
 #[must_use]
 pub fn render(file: &ResultFile, style: Style) -> String {
     let mut text = String::new();
-    if let Some(headline) = file.headline() {
+    if let Some(reason) = describe::reason(file) {
+        text.push_str(&wrap(&reason, style.width, ""));
+    }
+    for headline in headlines(file) {
         text.push_str(&wrap(&sentence::verdict(file, headline), style.width, ""));
         if let Some(outlook) = sentence::outlook(&headline.judgement) {
             text.push_str(&wrap(&outlook, style.width, "  "));
@@ -42,11 +43,15 @@ pub fn render(file: &ResultFile, style: Style) -> String {
         }
     }
     text.push('\n');
-    text.push_str(&table(file, style));
+    if file.design.is_described {
+        text.push_str(&describe::text(file, style.width));
+    } else {
+        text.push_str(&table(file, style));
+    }
     text.push_str(&dots(file, style));
     text.push('\n');
     text.push_str(&wrap(&design(file), style.width, "  "));
-    for arm in [Arm::A, Arm::B] {
+    for &arm in file.arms() {
         for (how, count) in file.failures(arm) {
             let line = format!(
                 "{count} run(s) of {} {how}: counted, not averaged",
@@ -61,25 +66,36 @@ pub fn render(file: &ResultFile, style: Style) -> String {
     text
 }
 
+/// The judgements that come first: the headline, and with a third arm the same metric's other comparison.
+pub(crate) fn headlines(file: &ResultFile) -> impl Iterator<Item = &MetricJudgement> {
+    let metric = file.headline().map(|judged| judged.metric.as_str());
+    let judged = file.judgements.iter();
+    judged.filter(move |judged| Some(judged.metric.as_str()) == metric)
+}
+
 /// The values of the headline's metric as ministat draws them.
 fn dots(file: &ResultFile, style: Style) -> String {
     let Some(headline) = file.headline() else {
         return String::new();
     };
-    let values = file.values(&headline.metric);
-    if values.a.len() < 2 || values.b.len() < 2 {
-        return String::new();
+    let glyphs = ["x", "+", "*"];
+    let (mut sets, mut key) = (Vec::new(), String::new());
+    for (&arm, glyph) in file.arms().iter().zip(glyphs) {
+        let runs = file.runs.iter().filter(|run| run.arm == arm);
+        let values: Vec<f64> = runs.filter_map(|run| run.value(&headline.metric)).collect();
+        if values.len() < 2 {
+            return String::new();
+        }
+        sets.push(Set::new("", &values));
+        let _ = write!(key, "{glyph} {}  ", file.arm(arm).label);
     }
-    let sets = [Set::new("", &values.a), Set::new("", &values.b)];
     let options = Options {
         width: style.width.clamp(20, 100) - 2,
         ..Options::default()
     };
     format!(
-        "\n{}: x {}  + {}  (bars: mean and one standard deviation)\n{}",
+        "\n{}: {key}(bars: mean and one standard deviation)\n{}",
         headline.metric,
-        file.a.label,
-        file.b.label,
         ministat::plot(&sets, &options)
     )
 }
@@ -94,26 +110,27 @@ pub fn design(file: &ResultFile) -> String {
         margin,
         level,
         is_null,
+        is_described,
         pairing,
         scale: _,
     } = &file.design;
-    let mut text = match (pairing, stop) {
-        (Pairing::Unpaired, _) => {
-            "independent runs, not alternated: a drift of the machine would look like a difference"
-                .to_owned()
-        }
-        (_, Stop::Pairs { pairs }) => format!("{pairs} pairs planned"),
-        (_, Stop::Budget { seconds }) => format!("as many pairs as {seconds} s allow"),
-        (_, Stop::UntilProven { pairs_max }) => {
-            format!("until proven by the e-process, at most {pairs_max} pairs")
-        }
-        (_, Stop::Given) => "pairs as given".to_owned(),
-    };
+    let mut text = plan(file, *pairing, *stop);
     if let Some(seed) = seed {
-        let _ = write!(text, ", random order in pairs (seed {seed})");
+        let _ = write!(
+            text,
+            ", random order in {} (seed {seed})",
+            if file.c.is_absent() {
+                "pairs"
+            } else {
+                "rounds"
+            }
+        );
     }
     if *is_null {
         text.push_str(", both arms the same on purpose");
+    }
+    if *is_described {
+        return text;
     }
     let _ = write!(text, "; level {level}");
     if *margin > 0.0 {
@@ -138,6 +155,23 @@ pub fn design(file: &ResultFile) -> String {
     text
 }
 
+/// How many runs there were to be.
+fn plan(file: &ResultFile, pairing: Pairing, stop: Stop) -> String {
+    match (pairing, stop) {
+        (Pairing::Unpaired, _) => {
+            "independent runs, not alternated: a drift of the machine would look like a difference"
+                .to_owned()
+        }
+        (_, Stop::Pairs { pairs }) if file.c.is_absent() => format!("{pairs} pairs planned"),
+        (_, Stop::Pairs { pairs }) => format!("{pairs} rounds of three runs planned"),
+        (_, Stop::Budget { seconds }) => format!("as many pairs as {seconds} s allow"),
+        (_, Stop::UntilProven { pairs_max }) => {
+            format!("until proven by the e-process, at most {pairs_max} pairs")
+        }
+        (_, Stop::Given) => "pairs as given".to_owned(),
+    }
+}
+
 /// The table of all metrics.
 fn table(file: &ResultFile, style: Style) -> String {
     let mut rows = vec![[
@@ -149,13 +183,24 @@ fn table(file: &ResultFile, style: Style) -> String {
         "p".to_owned(),
         "verdict".to_owned(),
     ]];
+    let third = !file.c.is_absent();
+    if third && let Some(head) = rows.first_mut() {
+        "other".clone_into(&mut head[2]);
+    }
     for metric in &file.metrics {
-        if let Some(judged) = file
+        let mut judged = file
             .judgements
             .iter()
-            .find(|judged| judged.metric == metric.name)
-        {
-            rows.push(row(judged, &metric.unit));
+            .filter(|judged| judged.metric == metric.name)
+            .peekable();
+        if judged.peek().is_some() {
+            for judged in judged {
+                let mut row = row(judged, &metric.unit);
+                if third {
+                    row[0].push_str(&format!(" {}", judged.arm));
+                }
+                rows.push(row);
+            }
         } else {
             let values = file.values(&metric.name);
             let show = |values: &[f64]| {

@@ -76,7 +76,21 @@ pub struct FrameRun {
     pub coverage: Option<f64>,
     /// What must be said: units, gaps, dropped frames, clock steps.
     pub notes: Vec<String>,
+    /// Lines of text among the rows (`# level 2`, `// level 2`), at most [`MARKERS_MAX`].
+    pub markers: Vec<Marker>,
 }
+
+/// A line of text among the rows of a log: where a level, a scene, a cut began.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Marker {
+    /// How many frames of the run came before it.
+    pub frame: usize,
+    /// The text, without the signs before it; at most 200 characters.
+    pub text: String,
+}
+
+/// So many markers of a log are kept: more are no scenes, but a stream of comments.
+pub const MARKERS_MAX: usize = 10_000;
 
 /// Below this share of covered time a log is a sample of frames, not all of them.
 pub const COVERAGE_MIN: f64 = 0.95;

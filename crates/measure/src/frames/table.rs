@@ -5,12 +5,15 @@ use std::io::Read;
 
 use super::header::{FrameUnit, Layout, Line, Role, classify, headless};
 use super::lines::{Lines, cells, number};
-use super::{FrameLog, FrameRun, LogError, ReadOptions, Unit};
+use super::{FrameLog, FrameRun, LogError, Marker, ReadOptions, Unit};
 use crate::results::Rejections;
 use crate::sample::{median, sum};
 
 /// So many products of fps and frame time decide the unit.
 const PRODUCTS_MAX: usize = 4_096;
+
+/// Markers are kept for so many processes and swap chains at most: each marker has a place in each of them.
+const MARKED_GROUPS_MAX: usize = 64;
 
 /// Clocks beyond it (nanoseconds of thirty thousand years) are none: their differences may be infinite.
 const CLOCK_MAX: f64 = 1e21;
@@ -113,6 +116,8 @@ struct Table {
     rejected: Rejections,
     products: Vec<f64>,
     key: Vec<u8>,
+    /// Frames of each group when the marker came, and its text.
+    markers: Vec<(Vec<usize>, String)>,
     segment: usize,
     has_frame_column: bool,
     ends_with_clock: bool,
@@ -142,13 +147,14 @@ impl Table {
             rejected: Rejections::default(),
             products: Vec::new(),
             key: Vec::new(),
+            markers: Vec::new(),
             segment: 0,
         }
     }
 
     /// Takes one row, or counts why not.
     fn row(&mut self, line: &[u8], place: usize, is_whole: bool) {
-        if line.is_empty() || line.first() == Some(&b'#') {
+        if line.is_empty() || self.is_marker(line) {
             return;
         }
         // A header in the middle starts another log: another device, another session.
@@ -190,6 +196,20 @@ impl Table {
                 group.clock.add(now, value, place);
             }
         }
+    }
+
+    /// Keeps a line of text among the rows as a marker.
+    fn is_marker(&mut self, line: &[u8]) -> bool {
+        let Some(text) = line.strip_prefix(b"#").or_else(|| line.strip_prefix(b"//")) else {
+            return false;
+        };
+        if self.markers.len() < super::MARKERS_MAX && self.groups.len() <= MARKED_GROUPS_MAX {
+            let text = String::from_utf8_lossy(text);
+            let text = text.trim().chars().take(200).collect();
+            let seen = self.groups.iter().map(|group| group.frames.len()).collect();
+            self.markers.push((seen, text));
+        }
+        true
     }
 
     fn wants_product(&self) -> bool {
@@ -299,6 +319,7 @@ impl Table {
             groups,
             rejected,
             products,
+            markers,
             ..
         } = self;
         let mut notes = layout.notes.clone();
@@ -308,7 +329,12 @@ impl Table {
         };
         let mut runs: Vec<FrameRun> = groups
             .into_iter()
-            .map(|group| group.finish(&layout, unit))
+            .enumerate()
+            .map(|(place, group)| {
+                let mut run = group.finish(&layout, unit);
+                run.markers = of_group(&markers, place);
+                run
+            })
             .collect();
         let total = |run: &FrameRun| sum(run.frame_ms.iter().copied());
         runs.sort_by(|x, y| total(y).total_cmp(&total(x)));
@@ -389,6 +415,7 @@ impl Group {
             frame_ms: self.frames,
             coverage,
             notes,
+            markers: Vec::new(),
         }
     }
 
@@ -436,6 +463,15 @@ impl Group {
         }
         Some(coverage)
     }
+}
+
+/// The markers as the group at `place` saw them: one that came before its first row lies before frame 0.
+fn of_group(markers: &[(Vec<usize>, String)], place: usize) -> Vec<Marker> {
+    let marker = |(seen, text): &(Vec<usize>, String)| Marker {
+        frame: seen.get(place).copied().unwrap_or(0),
+        text: text.clone(),
+    };
+    markers.iter().map(marker).collect()
 }
 
 /// fps times frame time is about 1 000 for milliseconds and 1 000 000 for microseconds.

@@ -8,14 +8,17 @@ use crate::numbers::percent;
 use crate::result::{Metric, Pairing, ResultFile, Run};
 
 const KEY: &str = "Filled dots and solid lines are A, hollow squares and dashed lines are B.";
+const KEY_3: &str = "Filled dots and solid lines are A, hollow squares and dashed lines are B, triangles and dotted lines are C.";
+
+/// What the marks mean.
+fn key(file: &ResultFile) -> &'static str {
+    if file.c.is_absent() { KEY } else { KEY_3 }
+}
 
 /// All charts that the file has data for.
 pub(super) fn all(file: &ResultFile) -> Vec<String> {
     let mut charts = Vec::new();
-    let headline = file
-        .headline()
-        .and_then(|judged| file.metric(&judged.metric));
-    if let Some(metric) = headline {
+    if let Some(metric) = file.lead() {
         charts.extend(in_order(file, metric));
         charts.extend(slopes(file, metric));
         charts.extend(changes(file, metric));
@@ -41,12 +44,15 @@ fn in_order(file: &ResultFile, metric: &Metric) -> Option<String> {
     let y = Axis::linear(places.iter().map(|place| place.2));
     let mut chart = Chart::new(x, "run, in the order made", y, &name(metric));
     for (place, arm, value) in places {
-        chart.mark(arm == Arm::A, place, value);
+        chart.mark(arm, place, value);
     }
     Some(chart.figure(
         "order",
         "Runs in order",
-        &format!("A drift of the machine would show as a slope of both arms. {KEY}"),
+        &format!(
+            "A drift of the machine would show as a slope of all arms. {}",
+            key(file)
+        ),
     ))
 }
 
@@ -66,8 +72,8 @@ fn slopes(file: &ResultFile, metric: &Metric) -> Option<String> {
     for (a, b) in values.a.iter().zip(&values.b) {
         let class = if b < a { "a thin" } else { "b thin dash" };
         chart.line(class, [(0.25, *a), (0.75, *b)].into_iter());
-        chart.mark(true, 0.25, *a);
-        chart.mark(false, 0.75, *b);
+        chart.mark(Arm::A, 0.25, *a);
+        chart.mark(Arm::B, 0.75, *b);
     }
     let rising = values
         .a
@@ -161,9 +167,10 @@ fn typical(file: &ResultFile, arm: Arm) -> Option<&Run> {
 
 /// Frame times over time, shortest to longest per slice, with the disk reads of the same time below.
 fn frame_lines(file: &ResultFile) -> Vec<String> {
-    let runs: Vec<(Arm, &Run)> = [Arm::A, Arm::B]
-        .into_iter()
-        .filter_map(|arm| Some((arm, typical(file, arm)?)))
+    let runs: Vec<(Arm, &Run)> = file
+        .arms()
+        .iter()
+        .filter_map(|&arm| Some((arm, typical(file, arm)?)))
         .collect();
     let longest = runs
         .iter()
@@ -246,10 +253,10 @@ fn tail(file: &ResultFile) -> Option<String> {
         "share of longer frames",
     );
     for (arm, ladder) in &ladders {
-        let class = if *arm == Arm::A {
-            "a line"
-        } else {
-            "b line dash"
+        let class = match arm {
+            Arm::A => "a line",
+            Arm::B => "b line dash",
+            Arm::C => "c line dots",
         };
         let steps = ladder
             .iter()
@@ -259,7 +266,7 @@ fn tail(file: &ResultFile) -> Option<String> {
     Some(chart.figure(
         "tail",
         "Long frames",
-        &format!("One line per run; further left is better. {KEY}"),
+        &format!("One line per run; further left is better. {}", key(file)),
     ))
 }
 
@@ -335,6 +342,7 @@ fn class(arm: Arm, file: &ResultFile) -> (&'static str, &str) {
     match arm {
         Arm::A => ("a", label),
         Arm::B => ("b", label),
+        Arm::C => ("c", label),
     }
 }
 

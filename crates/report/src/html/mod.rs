@@ -3,12 +3,10 @@
 mod charts;
 mod svg;
 
-use towpath_measure::Arm;
-
 use crate::escape::xml as safe;
 use crate::numbers::{p_value, percent, with_unit};
 use crate::result::{MetricJudgement, Reading, ResultFile};
-use crate::{observe, sentence, terminal};
+use crate::{describe, observe, sentence, terminal};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -20,9 +18,8 @@ pub fn render(file: &ResultFile) -> String {
         title = safe(&file.title)
     );
     page.push_str(&format!(
-        "<p class=\"soft\">A is {}, B is {}. {}</p>\n",
-        safe(&file.a.label),
-        safe(&file.b.label),
+        "<p class=\"soft\">{}. {}</p>\n",
+        safe(&labels(file)),
         safe(&file.started)
     ));
     page.push_str(&verdict(file));
@@ -40,10 +37,33 @@ pub fn render(file: &ResultFile) -> String {
     page
 }
 
+/// `A is off, B is on`.
+fn labels(file: &ResultFile) -> String {
+    let each: Vec<String> = file
+        .arms()
+        .iter()
+        .map(|&arm| format!("{arm} is {}", file.arm(arm).label))
+        .collect();
+    each.join(", ")
+}
+
 fn verdict(file: &ResultFile) -> String {
-    let Some(headline) = file.headline() else {
+    if let Some(reason) = describe::reason(file) {
+        return format!(
+            "<p class=\"verdict\"><strong>{}</strong></p>\n",
+            safe(&reason)
+        );
+    }
+    let headlines: String = terminal::headlines(file)
+        .map(|headline| headline_text(file, headline))
+        .collect();
+    if headlines.is_empty() {
         return "<p class=\"verdict\">There is nothing to judge.</p>\n".to_owned();
-    };
+    }
+    headlines
+}
+
+fn headline_text(file: &ResultFile, headline: &MetricJudgement) -> String {
     let mut text = format!(
         "<p class=\"verdict {}\"><strong>{}</strong>",
         headline.judgement.verdict,
@@ -63,11 +83,43 @@ fn verdict(file: &ResultFile) -> String {
     text
 }
 
+/// Every run of every arm, without a test.
+fn described(file: &ResultFile) -> String {
+    let mut text = "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"All metrics\"><table><caption>Every run in the order made; nothing is tested</caption><thead><tr><th scope=\"col\">metric</th><th scope=\"col\">arm</th><th scope=\"col\">every run</th><th scope=\"col\">mean</th></tr></thead><tbody>\n".to_owned();
+    let arms = file.arms().len();
+    for (place, row) in describe::rows(file).iter().enumerate() {
+        let head = if place % arms == 0 {
+            format!(
+                "<th scope=\"rowgroup\" rowspan=\"{arms}\">{}</th>",
+                safe(&row.metric)
+            )
+        } else {
+            String::new()
+        };
+        text.push_str(&format!(
+            "<tr>{head}<td class=\"word\">{}</td><td>{}</td><td>{}</td></tr>\n",
+            safe(&row.arm),
+            safe(&row.runs),
+            safe(&row.mean)
+        ));
+    }
+    text.push_str("</tbody></table></div>\n");
+    text
+}
+
 fn table(file: &ResultFile) -> String {
+    if file.design.is_described {
+        return described(file);
+    }
+    let other = if file.c.is_absent() {
+        &file.b.label
+    } else {
+        "other"
+    };
     let mut text = format!(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"All metrics\"><table><caption>All metrics; p-values are corrected</caption><thead><tr><th scope=\"col\">metric</th><th scope=\"col\">verdict</th><th scope=\"col\">{}</th><th scope=\"col\">{}</th><th scope=\"col\">change</th><th scope=\"col\">interval</th><th scope=\"col\">p</th><th scope=\"col\">raw p</th><th scope=\"col\">would find (80 %)</th></tr></thead><tbody>\n",
         safe(&file.a.label),
-        safe(&file.b.label)
+        safe(other)
     );
     for judged in &file.judgements {
         text.push_str(&row(file, judged));
@@ -100,9 +152,14 @@ fn row(file: &ResultFile, judged: &MetricJudgement) -> String {
         .map(|cell| format!("<td>{}</td>", safe(cell)))
         .collect();
     let decides = if judged.is_primary { " (decides)" } else { "" };
+    let which = if file.c.is_absent() {
+        String::new()
+    } else {
+        format!(": {}", safe(&file.arm(judged.arm).label))
+    };
     let verdict = judgement.verdict;
     format!(
-        "<tr><th scope=\"row\">{}{decides}</th><td class=\"word {verdict}\">{verdict}</td>{cells}</tr>\n",
+        "<tr><th scope=\"row\">{}{which}{decides}</th><td class=\"word {verdict}\">{verdict}</td>{cells}</tr>\n",
         safe(&judged.metric)
     )
 }
@@ -112,7 +169,7 @@ fn design(file: &ResultFile) -> String {
     if !file.command.is_empty() {
         lines.push(format!("command: {}", file.command.join(" ")));
     }
-    for arm in [Arm::A, Arm::B] {
+    for &arm in file.arms() {
         let setup = file.arm(arm);
         let mut parts = Vec::new();
         parts.extend(setup.fix.as_ref().map(|fix| format!("fixes {fix}")));

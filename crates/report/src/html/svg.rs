@@ -1,5 +1,7 @@
 //! Small helpers for hand-written SVG: a chart area with axes that explain themselves.
 
+use towpath_measure::Arm;
+
 use crate::escape::xml;
 use crate::numbers::significant;
 
@@ -201,17 +203,21 @@ impl Chart {
         }
     }
 
-    /// A mark: a filled dot for A, a hollow square for B, so that colour is not all that tells them apart.
-    pub(super) fn mark(&mut self, is_a: bool, x: f64, y: f64) {
+    /// A mark: a filled dot for A, a hollow square for B, a triangle for C, so that colour is not all that tells
+    /// them apart.
+    pub(super) fn mark(&mut self, arm: Arm, x: f64, y: f64) {
         let (x, y) = (self.at_x(x), self.at_y(y));
-        self.body.push_str(&if is_a {
-            format!("<circle class=\"fa\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\"/>")
-        } else {
-            format!(
+        self.body.push_str(&match arm {
+            Arm::A => format!("<circle class=\"fa\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\"/>"),
+            Arm::B => format!(
                 "<rect class=\"b hollow\" x=\"{:.1}\" y=\"{:.1}\" width=\"6.5\" height=\"6.5\"/>",
                 x - 3.25,
                 y - 3.25
-            )
+            ),
+            Arm::C => format!(
+                "<path class=\"c hollow\" d=\"M{x:.1} {:.1}l4 7h-8z\"/>",
+                y - 4.0
+            ),
         });
     }
 

@@ -43,11 +43,12 @@ pub(super) fn choose(args: &Args, metrics: &[Metric]) -> Result<Design> {
         }
     };
     if let Stop::Pairs { pairs } = stop
+        && !args.describe
         && let Err(hopeless) = plan::check(pairs, 1, LEVEL)
     {
         bail!(
             "{} pairs cannot prove anything at the 5 % level (the best possible p-value is {:.3}): \
-             use at least --pairs {}",
+             use at least --pairs {}, or --describe to see the runs without a test",
             hopeless.pairs,
             hopeless.smallest_p,
             hopeless.needed
@@ -61,6 +62,7 @@ pub(super) fn choose(args: &Args, metrics: &[Metric]) -> Result<Design> {
         margin: args.margin / 100.0,
         level: LEVEL,
         is_null: args.null,
+        is_described: args.describe,
         ..Design::default()
     })
 }
@@ -70,6 +72,9 @@ pub(super) fn promise(design: &Design, judged: usize) -> Vec<String> {
     let Stop::Pairs { pairs } = design.stop else {
         return Vec::new();
     };
+    if design.is_described {
+        return vec!["Nothing will be tested: every run and the means are shown.".to_owned()];
+    }
     let detectable = |spread: f64| {
         plan::detectable(pairs, spread, design.level).map_or_else(
             || "nothing".to_owned(),

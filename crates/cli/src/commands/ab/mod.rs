@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use towpath_measure::MonotonicClock;
+use anyhow::{Context, Result, bail};
+use towpath_measure::{Arm, MonotonicClock};
 use towpath_report::result::SCHEMA_AB;
 use towpath_report::{Machine, ResultFile};
 
@@ -33,7 +33,8 @@ const PAIRS_DEFAULT: usize = 10;
 #[command(after_help = "Examples:\n  \
     towpath ab -- darktable-cli in.raw out.jpg\n  \
     towpath ab --budget 15m --primary readback-time --json result.json -- ./program\n  \
-    towpath ab --a-env LP_NUM_THREADS=1 --b-env LP_NUM_THREADS=2 --metric 'fps=fps: ([0-9.]+):fps:higher' -- ./game")]
+    towpath ab --a-env LP_NUM_THREADS=1 --b-env LP_NUM_THREADS=2 --metric 'fps=fps: ([0-9.]+):fps:higher' -- ./game\n  \
+    towpath ab --describe --pairs 3 --a-fix none --b-env FIXED=1 --b-fix none --c-fix cache --frames 'logs/*.csv' -- ./game")]
 pub(crate) struct Args {
     /// Pairs of runs (10 if neither this, --budget nor --until-proven is given).
     #[arg(long, value_name = "N", conflicts_with = "budget")]
@@ -47,36 +48,14 @@ pub(crate) struct Args {
     /// The metric that decides.
     #[arg(long, value_name = "METRIC", default_value = "wall")]
     primary: String,
-    /// Fixes of arm A: none, auto, a list of readback, upload, cache, waits; or bare, without any of ours.
-    #[arg(long, value_name = "LIST", default_value = "none")]
-    a_fix: String,
-    /// Fixes of arm B.
-    #[arg(long, value_name = "LIST", default_value = "auto")]
-    b_fix: String,
-    /// Sets a variable in arm A.
-    #[arg(long, value_name = "K=V")]
-    a_env: Vec<String>,
-    /// Sets a variable in arm B.
-    #[arg(long, value_name = "K=V")]
-    b_env: Vec<String>,
-    /// The command of arm A, instead of the one after --.
-    #[arg(long, value_name = "CMD")]
-    a_cmd: Option<String>,
-    /// The command of arm B.
-    #[arg(long, value_name = "CMD")]
-    b_cmd: Option<String>,
-    /// Shell command before each run; it finds TOWPATH_ARM (a or b) and TOWPATH_ARM_FOLDER.
-    #[arg(long, value_name = "CMD")]
-    prepare: Option<String>,
-    /// Shell command before each run of arm A.
-    #[arg(long, value_name = "CMD")]
-    a_prepare: Option<String>,
-    /// Shell command before each run of arm B.
-    #[arg(long, value_name = "CMD")]
-    b_prepare: Option<String>,
-    /// Shell command after each run.
-    #[arg(long, value_name = "CMD")]
-    cleanup: Option<String>,
+    /// Shows every run and the means and tests nothing: for so few pairs that nothing can be proven.
+    #[arg(long, conflicts_with = "until_proven")]
+    describe: bool,
+    /// Metrics that are judged (or described), in place of the usual ones; the others are shown at most.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    judge: Vec<String>,
+    #[command(flatten)]
+    arms: arm::Options,
     /// Reads a metric from the program's output, such as 'fps=rate: ([0-9.]+):fps:higher'.
     #[arg(long, value_name = "NAME=REGEX:UNIT:lower|higher", value_parser = Metric::parse)]
     metric: Vec<Metric>,
@@ -98,9 +77,8 @@ pub(crate) struct Args {
     /// First calibrates every OpenCL device that has no calibration yet (up to 20 s each).
     #[arg(long)]
     calibrate: bool,
-    /// Reads the frame logs that a run leaves where this pattern says, such as 'logs/*.csv'.
-    #[arg(long, value_name = "GLOB")]
-    frames: Option<String>,
+    #[command(flatten)]
+    frames: frame_log::Options,
     #[command(flatten)]
     watch: beside::Options,
     #[command(flatten)]
@@ -116,13 +94,13 @@ pub(crate) struct Args {
 ///
 /// What keeps towpath from doing its job; a program that keeps failing among it.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let metrics = metrics(args);
+    let metrics = choose(metrics(args), args)?;
     let design = design::choose(args, &metrics)?;
     let folder = tempfile::Builder::new()
         .prefix("towpath-ab-")
         .tempdir()
         .context("cannot make a folder for the arms")?;
-    let setups = Setup::both(args, folder.path())?;
+    let setups = Setup::all(args, folder.path())?;
     let mut file = describe(args, &setups, &metrics);
     file.design = design;
     for line in design::promise(&file.design, judged(&metrics)) {
@@ -178,11 +156,37 @@ fn metrics(args: &Args) -> Vec<Metric> {
         let beside = beside::METRICS.iter();
         all.extend(beside.map(|(name, unit, text)| Metric::built_in(name, unit, text)));
     }
-    if args.frames.is_some() {
-        all.extend(frame_log::metrics(&args.primary));
-    }
+    all.extend(args.frames.metrics(&args.primary));
     all.extend(args.metric.iter().cloned());
     all
+}
+
+/// With `--judge` exactly its metrics and the primary one are judged, in its order.
+///
+/// # Errors
+///
+/// If there is no such metric.
+fn choose(mut metrics: Vec<Metric>, args: &Args) -> Result<Vec<Metric>> {
+    let mut chosen = Vec::new();
+    for name in &args.judge {
+        let Some(place) = metrics.iter().position(|metric| metric.name() == name) else {
+            let known = metrics.iter().chain(&chosen);
+            let known: Vec<&str> = known.map(Metric::name).collect();
+            bail!(
+                "--judge {name}: no such metric; there are {}",
+                known.join(", ")
+            );
+        };
+        let mut metric = metrics.remove(place);
+        metric.shown.is_informative = false;
+        chosen.push(metric);
+    }
+    let only_chosen = !chosen.is_empty();
+    for mut metric in metrics {
+        metric.shown.is_informative |= only_chosen && metric.name() != args.primary;
+        chosen.push(metric);
+    }
+    Ok(chosen)
 }
 
 /// CPU is judged as one; its two halves would only cost the others power.
@@ -208,7 +212,7 @@ fn drop_unread(file: &mut ResultFile) {
     file.runs = runs;
 }
 
-fn describe(args: &Args, setups: &[Setup; 2], metrics: &[Metric]) -> ResultFile {
+fn describe(args: &Args, setups: &[Setup], metrics: &[Metric]) -> ResultFile {
     let words: Vec<String> = args
         .command
         .iter()
@@ -218,10 +222,19 @@ fn describe(args: &Args, setups: &[Setup; 2], metrics: &[Metric]) -> ResultFile 
     file.machine = Machine::collect();
     file.command = words;
     file.metrics = metrics.iter().map(|metric| metric.shown.clone()).collect();
-    let [a, b] = setups;
-    file.a = a.describe(args);
-    file.b = b.describe(args);
-    if a.instruments == Instruments::Bare || b.instruments == Instruments::Bare {
+    file.notes.extend(args.frames.note());
+    for setup in setups {
+        let place = match setup.arm {
+            Arm::A => &mut file.a,
+            Arm::B => &mut file.b,
+            Arm::C => &mut file.c,
+        };
+        *place = setup.describe(args);
+    }
+    if setups
+        .iter()
+        .any(|setup| setup.instruments == Instruments::Bare)
+    {
         file.notes
             .push("a bare arm has no ledger: host paths are not compared".to_owned());
     }

@@ -42,7 +42,7 @@ pub(super) struct Runner<'a> {
     runs: usize,
     layers_seen: bool,
     watch: &'a beside::Options,
-    frames: Option<&'a str>,
+    frames: &'a frame_log::Options,
 }
 
 impl<'a> Runner<'a> {
@@ -74,7 +74,7 @@ impl<'a> Runner<'a> {
             runs: 0,
             layers_seen: false,
             watch: &args.watch,
-            frames: args.frames.as_deref(),
+            frames: &args.frames,
         })
     }
 
@@ -166,9 +166,7 @@ impl Executor for Runner<'_> {
         if let Some(seen) = seen {
             seen.read_into(&mut run);
         }
-        if let Some(pattern) = self.frames {
-            frame_log::read_into(&mut run, pattern, start)?;
-        }
+        self.frames.read_into(&mut run, start)?;
         let ledgers = self.session.ledgers();
         self.layers_seen |= !ledgers.is_empty();
         collect::from_ledgers(&mut run, &ledgers);
@@ -233,5 +231,6 @@ const fn name(arm: Arm) -> &'static str {
     match arm {
         Arm::A => "a",
         Arm::B => "b",
+        Arm::C => "c",
     }
 }

@@ -42,7 +42,7 @@ pub(super) enum Ended {
 /// As [`Executor::execute`]; also if either warm-up run fails, since nothing better would follow.
 pub(super) fn warm_up(
     executor: &mut impl Executor,
-    setups: &[Setup; 2],
+    setups: &[Setup],
     say: &dyn Fn(&str),
 ) -> Result<()> {
     for setup in setups {
@@ -74,14 +74,14 @@ pub(super) fn warm_up(
 /// As [`Executor::execute`]; also if runs keep failing, or `keep` cannot be written.
 pub(super) fn pairs(
     executor: &mut impl Executor,
-    setups: &[Setup; 2],
+    setups: &[Setup],
     file: &mut ResultFile,
     keep: Option<&Path>,
     clock: &dyn Clock,
 ) -> Result<Ended> {
     let start = clock.now();
     let limit = longest(&file.design.stop);
-    let orders = design::order(file.design.seed.unwrap_or_default(), limit);
+    let orders = orders(setups.len(), file.design.seed.unwrap_or_default(), limit);
     let progress = progress(&file.design.stop);
     for (pair, order) in orders.into_iter().enumerate() {
         let spent = clock.now().0.saturating_sub(start.0) as f64 / 1e9;
@@ -126,6 +126,16 @@ pub(super) fn write(file: &ResultFile, path: &Path) -> Result<()> {
     std::fs::rename(&part, path).with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// The arms in each pair, or in each round of three.
+fn orders(arms: usize, seed: u64, limit: usize) -> Vec<Vec<Arm>> {
+    if arms > 2 {
+        let rounds = design::order_of_three(seed, limit);
+        return rounds.iter().map(|round| round.to_vec()).collect();
+    }
+    let pairs = design::order(seed, limit);
+    pairs.iter().map(|pair| pair.to_vec()).collect()
+}
+
 /// Most pairs that a stop rule can lead to.
 fn longest(stop: &Stop) -> usize {
     match stop {
@@ -151,14 +161,15 @@ fn is_over(file: &mut ResultFile, pair: usize, spent_s: f64) -> Result<bool> {
             file.judge()?;
             Ok(file
                 .deciding()
-                .any(|judged| judged.judgement.verdict != Verdict::Inconclusive))
+                .all(|judged| judged.judgement.verdict != Verdict::Inconclusive)
+                && file.deciding().next().is_some())
         }
         Stop::Pairs { .. } | Stop::Given => Ok(false),
     }
 }
 
 fn check_failures(file: &ResultFile) -> Result<()> {
-    for arm in [Arm::A, Arm::B] {
+    for &arm in file.arms() {
         let failed: Vec<&Run> = file
             .runs
             .iter()

@@ -10,6 +10,7 @@ use towpath_report::result::FrameLine;
 use towpath_report::{Metric, Run};
 
 use super::Args;
+use super::cut::Cut;
 
 /// So many slices of time are kept for pictures.
 const SLICES_MAX: usize = 600;
@@ -31,7 +32,7 @@ impl Log {
     pub(super) fn read(path: &Path, args: &Args) -> Result<Vec<Self>> {
         let mut runs = Self::whole(path, &args.read_options())?;
         for log in &mut runs {
-            log.cut(args);
+            log.cut(&args.cut)?;
             log.look();
         }
         Ok(runs)
@@ -73,48 +74,16 @@ impl Log {
     }
 
     /// Joins and cuts as asked, and says so.
-    fn cut(&mut self, args: &Args) {
-        let before = self.frames.frame_ms.len();
-        let mut done = Vec::new();
-        if let Some(ms) = args.merge_short {
-            self.frames.frame_ms = frames::merge_short(&self.frames.frame_ms, ms);
-            done.push(format!("presents shorter than {ms} ms joined to the next"));
-        }
-        let frames = &mut self.frames.frame_ms;
-        if let Some(ms) = args.after
-            && let Some(marker) = frames.iter().position(|&frame| frame > ms)
-        {
-            frames.drain(..=marker);
-            done.push(format!(
-                "started after frame {}, the first longer than {ms} ms",
-                marker + 1
-            ));
-        }
-        if args.from.is_some() || args.to.is_some() {
-            let (from, to) = (args.from.unwrap_or(0.0), args.to.unwrap_or(f64::INFINITY));
-            let mut now = 0.0;
-            frames.retain(|frame| {
-                let start = now;
-                now += frame / 1e3;
-                start >= from && now <= to
-            });
-            done.push(format!("cut to {from} s .. {to} s"));
-        }
-        if let Some(skip) = args.skip {
-            frames.drain(..skip.min(frames.len()));
-            done.push(format!("the first {skip} frames left out"));
-        }
-        if let Some(take) = args.take {
-            frames.truncate(take);
-            done.push(format!("at most {take} frames kept"));
-        }
-        if !done.is_empty() {
-            self.notes.push(format!(
-                "{}: {} of {before} frames remain",
-                done.join(", "),
-                self.frames.frame_ms.len()
-            ));
-        }
+    ///
+    /// # Errors
+    ///
+    /// A cut that cannot be made.
+    pub(crate) fn cut(&mut self, cut: &Cut) -> Result<()> {
+        let done = cut
+            .apply(&mut self.frames)
+            .with_context(|| format!("cannot cut {}", self.name))?;
+        self.notes.extend(done);
+        Ok(())
     }
 
     /// Says what the frames show about themselves.

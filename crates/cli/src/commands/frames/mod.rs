@@ -1,5 +1,6 @@
 //! `towpath frames`: frame logs with metrics that say what they are, and the same verdict as `ab`.
 
+pub(crate) mod cut;
 pub(crate) mod load;
 mod show;
 
@@ -37,24 +38,8 @@ pub(crate) struct Args {
     /// Times between changes of the display instead of presents (PresentMon, CapFrameX).
     #[arg(long)]
     display: bool,
-    /// Joins presents shorter than this to the next one.
-    #[arg(long, value_name = "MS")]
-    merge_short: Option<f64>,
-    /// Leaves out what lies before this time of the run.
-    #[arg(long, value_name = "SECONDS")]
-    from: Option<f64>,
-    /// Leaves out what lies after this time of the run.
-    #[arg(long, value_name = "SECONDS")]
-    to: Option<f64>,
-    /// Leaves out so many frames at the start.
-    #[arg(long, value_name = "N")]
-    skip: Option<usize>,
-    /// Keeps at most so many frames.
-    #[arg(long, value_name = "N")]
-    take: Option<usize>,
-    /// Starts after the first frame longer than this: a loading screen as a marker.
-    #[arg(long, value_name = "MS")]
-    after: Option<f64>,
+    #[command(flatten)]
+    cut: cut::Cut,
     /// Column of a file without a header, from 1.
     #[arg(short = 'C', long, value_name = "N", default_value_t = 1)]
     column: usize,
