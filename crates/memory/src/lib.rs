@@ -7,7 +7,7 @@
 //!   and fast, and never changes a byte.
 //! - [`vma`] says what kind of mapping a range lies in; [`margin`] how much memory may still be used;
 //!   [`cpus`] how many processors.
-//! - [`stream`] copies past the caches, [`host`] warms the machine's memory before a measurement,
+//! - [`stream`] copies past the caches, [`lanes`] several runs in turn, [`host`] warms the machine's memory before a measurement,
 //!   [`map`] owns a private mapping, [`keep`] keeps some of them warm between uses.
 //! - [`memfd`] makes memory files, [`view`] maps pieces of them one after the other, [`volatile`] reaches
 //!   bytes that somebody else writes too.
@@ -28,6 +28,7 @@ pub mod faults;
 pub mod fork;
 pub mod host;
 pub mod keep;
+pub mod lanes;
 pub mod map;
 pub mod margin;
 pub mod memfd;

@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use towpath_sys::pagemap::{self, PageRegion};
 
@@ -163,7 +163,7 @@ impl Scanner {
                 Some(file) if HAS_SCAN.load(Ordering::Relaxed) => {
                     scan(file, one, &mut found).ok()?;
                 }
-                Some(file) => sample_one(file, one, &mut found).ok()?,
+                Some(file) => sample_one(file, one, 0, &mut found).ok()?,
             }
             if is_cold {
                 return Some(true);
@@ -227,23 +227,45 @@ fn sample(
     let page = page_size();
     let count = pages.len / page;
     let samples = count.min(samples);
+    // Relaxed: any number will do.
+    let mut random = SEED.fetch_add(ODD, Ordering::Relaxed) ^ pages.address as u64;
     for sample in 0..samples {
         let first = pages.address + count * sample / samples * page;
         let after = pages.address + count * (sample + 1) / samples * page;
-        sample_one(file, Range::between(first, after), visit)?;
+        random = mix(random);
+        sample_one(file, Range::between(first, after), random, visit)?;
     }
     Ok(())
 }
 
-/// Visits the stretch if its middle page is absent: edge pages, often shared with neighbours, do not
-/// decide.
-fn sample_one(file: &File, stretch: Range, visit: &mut dyn FnMut(Range)) -> io::Result<()> {
+/// Visits the stretch if one of its pages, chosen by `random`, is absent. Equal distances would meet only
+/// one kind of a pattern that repeats (every other page written). Edge pages, often shared with neighbours,
+/// do not decide.
+fn sample_one(
+    file: &File,
+    stretch: Range,
+    random: u64,
+    visit: &mut dyn FnMut(Range),
+) -> io::Result<()> {
     let page = page_size();
-    let middle = stretch.address + stretch.len / page / 2 * page;
-    if !pagemap::entry(file, middle, page)?.is_present() {
+    let count = stretch.len / page;
+    let (first, inner) = if count > 2 {
+        (1, count - 2)
+    } else {
+        (0, count)
+    };
+    let index = usize::try_from(random >> 32).unwrap_or(0) % inner.max(1) + first;
+    if !pagemap::entry(file, stretch.address + index * page, page)?.is_present() {
         visit(stretch);
     }
     Ok(())
+}
+
+/// The next number of a sequence without pattern (splitmix64's output step).
+const fn mix(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
 }
 
 /// Regions per scan: 12 KiB of stack, and 154 MiB with every other page cold still takes only 39 calls.
@@ -251,3 +273,6 @@ const REGIONS: usize = 512;
 /// Samples on older kernels: a read of 8 bytes each, about 15 microseconds in all.
 const SAMPLES: usize = 32;
 static HAS_SCAN: AtomicBool = AtomicBool::new(true);
+/// Moves on with every sample, so that two looks at one range see other pages.
+static SEED: AtomicU64 = AtomicU64::new(0);
+const ODD: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -6,7 +6,9 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::os::fd::AsFd;
+use std::sync::OnceLock;
 
+use rustix::fs::{MemfdFlags, fstat, major, memfd_create, minor};
 use towpath_sys::procmap::{self, Mapping, NAME_BYTES_MAX};
 
 use crate::{Range, page_size};
@@ -85,15 +87,61 @@ pub fn by_text(range: Range) -> io::Result<Kind> {
         if lines.read_until(b'\n', &mut line)? == 0 {
             break;
         }
-        if let Some((mapping, name)) = parse(&line) {
+        if let Some(Line {
+            mut mapping,
+            device,
+            name,
+        }) = parse(&line)
+        {
+            if mapping.is_shared && name.starts_with(b"/memfd:") {
+                mapping.page_size = page_size_of_memfd(device);
+            }
             sum.add(&mapping, name);
         }
     }
     Ok(sum.kind())
 }
 
+/// The page size of memory files on `device`; 0 for the usual one. The text does not name it, but the kernel
+/// keeps memory files of each huge page size on a device of their own.
+fn page_size_of_memfd(device: Device) -> usize {
+    static HUGE: OnceLock<[(Option<Device>, usize); 2]> = OnceLock::new();
+    let known = HUGE.get_or_init(|| {
+        [
+            (device_of(MemfdFlags::HUGE_2MB), 2 << 20),
+            (device_of(MemfdFlags::HUGE_1GB), 1 << 30),
+        ]
+    });
+    let found = known.iter().find(|(huge, _)| *huge == Some(device));
+    found.map_or(0, |(_, bytes)| *bytes)
+}
+
+/// The device of memory files in pages of `size`. Such a file needs no pages as long as it is empty.
+fn device_of(size: MemfdFlags) -> Option<Device> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | size;
+    let file = memfd_create("towpath-probe", flags).ok()?;
+    let device = fstat(&file).ok()?.st_dev;
+    Some(Device {
+        major: major(device),
+        minor: minor(device),
+    })
+}
+
+/// Where a file lies.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct Device {
+    major: u32,
+    minor: u32,
+}
+
+struct Line<'a> {
+    mapping: Mapping,
+    device: Device,
+    name: &'a [u8],
+}
+
 /// Parses one line such as `7f00-7f10 rw-p 00000000 00:00 0    [heap]`.
-fn parse(line: &[u8]) -> Option<(Mapping, &[u8])> {
+fn parse(line: &[u8]) -> Option<Line<'_>> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let mut fields = line.splitn(6, |byte| *byte == b' ');
     let mut ends = fields.next()?.split(|byte| *byte == b'-');
@@ -103,7 +151,8 @@ fn parse(line: &[u8]) -> Option<(Mapping, &[u8])> {
     };
     let (start, end) = (address()?, address()?);
     let access = fields.next()?;
-    let inode = fields.nth(2)?;
+    let device = device(std::str::from_utf8(fields.nth(1)?).ok()?)?;
+    let inode = fields.next()?;
     let name = fields.next().unwrap_or_default().trim_ascii_start();
     let mapping = Mapping {
         start,
@@ -114,7 +163,19 @@ fn parse(line: &[u8]) -> Option<(Mapping, &[u8])> {
         page_size: 0,
         inode: std::str::from_utf8(inode).ok()?.parse().ok()?,
     };
-    Some((mapping, name))
+    Some(Line {
+        mapping,
+        device,
+        name,
+    })
+}
+
+fn device(text: &str) -> Option<Device> {
+    let (major, minor) = text.split_once(':')?;
+    Some(Device {
+        major: u32::from_str_radix(major, 16).ok()?,
+        minor: u32::from_str_radix(minor, 16).ok()?,
+    })
 }
 
 /// The kinds met so far, and how far the range is covered.
@@ -179,9 +240,7 @@ fn kind_of(mapping: &Mapping, name: &[u8]) -> Kind {
         return Kind::ReadOnly;
     }
     let starts = |prefixes: &[&str]| prefixes.iter().any(|p| name.starts_with(p.as_bytes()));
-    if mapping.page_size > page_size()
-        || starts(&["/anon_hugepage", "/dev/hugepages", "/memfd:hugetlb"])
-    {
+    if mapping.page_size > page_size() || starts(&["/anon_hugepage", "/dev/hugepages"]) {
         return Kind::HugeTlb;
     }
     if starts(&["/memfd:", "/dev/shm/", "/dev/zero", "/SYSV", "[anon_shmem"]) {
@@ -215,8 +274,8 @@ mod tests {
     use super::*;
 
     fn of(line: &str) -> Kind {
-        let (mapping, name) = parse(line.as_bytes()).unwrap();
-        kind_of(&mapping, name)
+        let line = parse(line.as_bytes()).unwrap();
+        kind_of(&line.mapping, line.name)
     }
 
     #[test]

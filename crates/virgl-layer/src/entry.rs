@@ -14,6 +14,7 @@ use crate::real::{self, CreateArgs, Extent};
 use crate::state::{self, Site, State};
 use crate::stream::{self, Transfer};
 use crate::table::{self, Seen};
+use crate::watch;
 
 /// Runs work of ours; a panic in it is counted and forgotten.
 fn wall<T>(body: impl FnOnce(&State) -> Option<T>) -> Option<T> {
@@ -77,22 +78,14 @@ pub(crate) unsafe extern "C" fn virgl_renderer_resource_attach_iov(
     let Some(attach) = real::get().attach else {
         return libc::ENOSYS;
     };
-    let number = handle.cast_unsigned();
-    // A second list would be refused by the library; ours for the first must stay.
-    let is_new = wall(|_state| table::with(|table| !table.knows(number))).unwrap_or(false);
-    let ours = if is_new {
-        wall(|state| {
-            // SAFETY: the program hands `count` entries at `list` to the library.
-            table::with(|table| unsafe { table.attaching(state, number, list, count) })?
-        })
-    } else {
-        None
-    };
-    let (list, count) = ours.unwrap_or((list, count));
-    // SAFETY: the program's list, or ours with the same bytes in the same order.
+    // SAFETY: the program's list.
     let answer = unsafe { attach(handle, list, count) };
-    if answer != 0 && is_new {
-        wall(|_state| table::with(|table| table.forget(number)));
+    if answer == 0 {
+        wall(|state| {
+            let number = handle.cast_unsigned();
+            // SAFETY: the library has just taken the `count` entries at `list`, until they are detached.
+            table::with(|table| unsafe { table.attached(state, number, list, count) })
+        });
     }
     answer
 }
@@ -143,16 +136,8 @@ pub(crate) unsafe extern "C" fn virgl_renderer_transfer_write_iov(
     let Some(write) = real::get().write else {
         return libc::ENOSYS;
     };
-    let shape = Strides {
-        level: level.cast_unsigned(),
-        stride,
-        layer_stride,
-        offset,
-    };
-    // SAFETY: the box is the program's; a transfer with a list of its own is left alone.
-    let around = unsafe { Around::begin(Site::Write, handle, extent, list, &shape) };
     // SAFETY: the program's arguments, unchanged.
-    let answer = unsafe {
+    let pass_on = || unsafe {
         write(
             handle,
             context,
@@ -165,8 +150,18 @@ pub(crate) unsafe extern "C" fn virgl_renderer_transfer_write_iov(
             count,
         )
     };
-    around.end(answer);
-    answer
+    // SAFETY: the box is the program's.
+    if !unsafe { must_look(handle, extent, list) } {
+        return pass_on();
+    }
+    let shape = Strides {
+        level: level.cast_unsigned(),
+        stride,
+        layer_stride,
+        offset,
+    };
+    // SAFETY: as above.
+    unsafe { looked_at(Site::Write, handle, extent, &shape, pass_on) }
 }
 
 /// # Safety
@@ -187,16 +182,8 @@ pub(crate) unsafe extern "C" fn virgl_renderer_transfer_read_iov(
     let Some(read) = real::get().read else {
         return libc::ENOSYS;
     };
-    let shape = Strides {
-        level,
-        stride,
-        layer_stride,
-        offset,
-    };
-    // SAFETY: as in `virgl_renderer_transfer_write_iov`.
-    let around = unsafe { Around::begin(Site::Read, handle, extent, list, &shape) };
     // SAFETY: the program's arguments, unchanged.
-    let answer = unsafe {
+    let pass_on = || unsafe {
         read(
             handle,
             context,
@@ -209,8 +196,18 @@ pub(crate) unsafe extern "C" fn virgl_renderer_transfer_read_iov(
             count,
         )
     };
-    around.end(answer);
-    answer
+    // SAFETY: as in `virgl_renderer_transfer_write_iov`.
+    if !unsafe { must_look(handle, extent, list) } {
+        return pass_on();
+    }
+    let shape = Strides {
+        level,
+        stride,
+        layer_stride,
+        offset,
+    };
+    // SAFETY: as above.
+    unsafe { looked_at(Site::Read, handle, extent, &shape, pass_on) }
 }
 
 /// # Safety
@@ -225,32 +222,21 @@ pub(crate) unsafe extern "C" fn virgl_renderer_submit_cmd(
     let Some(submit) = real::get().submit else {
         return libc::ENOSYS;
     };
-    wall(|state| {
-        let len = usize::try_from(words).ok()?;
-        let is_words = !buffer.is_null() && buffer.cast::<u32>().is_aligned();
-        if !is_words {
-            return None;
-        }
-        // SAFETY: the program hands `words` words at `buffer` to the library.
-        let stream = unsafe { std::slice::from_raw_parts(buffer.cast::<u32>(), len) };
-        let real = real::get();
-        for transfer in stream::transfers(stream) {
-            let seen = table::with_patience(|table| match &transfer {
-                Transfer::Own { resource, request } => {
-                    table.before(state, real, *resource, request)
-                }
-                Transfer::Other { resource } => {
-                    table.keep_away(real, *resource);
-                    None
-                }
-            });
-            // How long each transfer takes inside the stream cannot be seen.
-            if let Some(seen) = seen.flatten() {
-                record(state, Site::Submit, &seen, Nanos::ZERO, Nanos::ZERO);
+    if watch::any() {
+        wall(|state| {
+            let len = usize::try_from(words).ok()?;
+            let is_words = !buffer.is_null() && buffer.cast::<u32>().is_aligned();
+            if !is_words {
+                return None;
             }
-        }
-        Some(())
-    });
+            // SAFETY: the program hands `words` words at `buffer` to the library.
+            let stream = unsafe { std::slice::from_raw_parts(buffer.cast::<u32>(), len) };
+            for transfer in stream::transfers(stream) {
+                in_stream(state, &transfer);
+            }
+            Some(())
+        });
+    }
     // SAFETY: the program's arguments, unchanged.
     unsafe { submit(buffer, context, words) }
 }
@@ -287,69 +273,91 @@ struct Strides {
     offset: u64,
 }
 
-/// What happens around a transfer.
-struct Around {
-    site: Site,
-    handle: u32,
-    start: Nanos,
-    seen: Option<Seen>,
+/// Whether a transfer of the attached list must be looked at before it is passed on.
+///
+/// # Safety
+///
+/// `extent` is null or a box.
+#[inline]
+unsafe fn must_look(handle: u32, extent: *const Extent, list: *const iovec) -> bool {
+    // A transfer with a list of its own is left alone.
+    if !watch::may_watch(handle) || extent.is_null() || !list.is_null() {
+        return false;
+    }
+    // SAFETY: the caller's promise; the library reads the same box.
+    watch::must_look(handle, unsafe { &*extent })
 }
 
-impl Around {
-    /// # Safety
-    ///
-    /// `extent` is null or a box.
-    unsafe fn begin(
-        site: Site,
-        handle: u32,
-        extent: *const Extent,
-        list: *const iovec,
-        shape: &Strides,
-    ) -> Self {
-        let mut around = Self {
-            site,
-            handle,
-            start: Nanos::ZERO,
-            seen: None,
-        };
-        if extent.is_null() || !list.is_null() || !table::may_watch(handle) {
-            return around;
+/// Passes a transfer on after a look, and takes its time if that is wanted.
+///
+/// # Safety
+///
+/// `extent` is a box.
+#[cold]
+#[inline(never)]
+unsafe fn looked_at(
+    site: Site,
+    handle: u32,
+    extent: *const Extent,
+    shape: &Strides,
+    pass_on: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let request = request(site, unsafe { &*extent }, shape);
+    let real = real::get();
+    // With a ledger the program sees our own time too, so it is counted.
+    let recorded_from = state::get().ledger().map(|_| MonotonicClock.now());
+    let seen = wall(|state| {
+        table::with_patience(|table| table.before(state, real, handle, &request)).flatten()
+    });
+    let timed = seen.filter(|seen| seen.is_timed || recorded_from.is_some());
+    let Some(mut seen) = timed else {
+        return pass_on();
+    };
+    let start = recorded_from.unwrap_or_else(|| MonotonicClock.now());
+    let answer = pass_on();
+    wall(|state| {
+        let wall = MonotonicClock.now().saturating_sub(start);
+        if answer != 0 {
+            seen.outcome = Outcome::CallFailed;
+            seen.saving = Nanos::ZERO;
+        } else if seen.is_timed {
+            table::with(|table| table.after(state, real, handle, seen.bytes, wall));
         }
-        around.seen = wall(|state| {
-            let is_recorded = state.ledger().is_some();
-            if is_recorded {
-                around.start = MonotonicClock.now();
-            }
-            // SAFETY: the caller's promise.
-            let extent = unsafe { extent.read() };
-            let request = request(site, &extent, shape);
-            let mut seen =
-                table::with_patience(|table| table.before(state, real::get(), handle, &request))??;
-            if seen.is_timed && !is_recorded {
-                around.start = MonotonicClock.now();
-            }
-            seen.is_timed |= is_recorded;
-            Some(seen)
-        });
-        around
-    }
+        record(state, site, &seen, start, wall);
+        Some(())
+    });
+    answer
+}
 
-    fn end(self, answer: c_int) {
-        let Some(mut seen) = self.seen.filter(|seen| seen.is_timed) else {
-            return;
-        };
-        wall(|state| {
-            let wall = MonotonicClock.now().saturating_sub(self.start);
-            if answer == 0 {
-                let real = real::get();
-                table::with(|table| table.after(state, real, self.handle, seen.bytes, wall));
-            } else {
-                seen.outcome = Outcome::CallFailed;
-                seen.saving = Nanos::ZERO;
+/// A use of a resource's pieces while the library executes a stream. How long it takes cannot be seen.
+fn in_stream(state: &State, transfer: &Transfer) {
+    let real = real::get();
+    let seen = match transfer {
+        Transfer::Own { resource, request } => {
+            let region = &request.region;
+            let extent = Extent {
+                x: region.x,
+                y: region.y,
+                z: region.z,
+                w: region.width,
+                h: region.height,
+                d: region.depth,
+            };
+            if !watch::must_look(*resource, &extent) {
+                return;
             }
-            record(state, self.site, &seen, self.start, wall);
-            Some(())
-        });
+            table::with_patience(|table| table.before(state, real, *resource, request)).flatten()
+        }
+        Transfer::Other { resource } => {
+            if watch::may_watch(*resource) {
+                table::with_patience(|table| table.keep_away(real, *resource));
+            }
+            None
+        }
+    };
+    if let Some(seen) = seen {
+        record(state, Site::Submit, &seen, Nanos::ZERO, Nanos::ZERO);
     }
 }
 

@@ -18,8 +18,9 @@
 //! - **The program's call is forwarded exactly once**, and its answer is the library's.
 //! - The program gets back the list that it attached, never ours.
 //! - Without a ledger and with the upload fix off, every call is a jump to the library.
-//! - A transfer costs two clock reads and a look into a table: no lock that waits, no allocation and no
-//!   system call, unless a list is replaced.
+//! - A transfer that cannot gain anything yet (no list, one piece, not used often enough) is passed on
+//!   after one load or, while it is counted, a load and two stores: no lock, no clock, no allocation. One
+//!   that may costs two clock reads and a look into a table; a list is replaced once per texture.
 //!
 //! # Limits
 //!
@@ -28,11 +29,15 @@
 //!
 //! # Modules
 //!
-//! `real` finds the library; `entry` holds the exported functions; `table` what is known about resources;
+//! `real` finds the library; `entry` holds the exported functions; `watch` tells by one load whether a
+//! transfer must be looked at; `table` and `resource` hold what is known; `shape` says what is understood;
 //! `stream` finds transfers in a guest's command stream; `state` settings and ledger.
 
 mod entry;
 mod real;
+mod resource;
+mod shape;
 mod state;
 pub mod stream;
 mod table;
+mod watch;

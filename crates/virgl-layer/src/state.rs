@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use towpath_ledger::{Counter, HostPath, SiteId, SiteKey, Stack, Writer};
@@ -17,6 +18,7 @@ pub(crate) struct State {
     ledger: Option<Writer>,
     fixes: Fixes,
     trace: Option<File>,
+    log: Option<PathBuf>,
     /// Prices of mappings.
     pub(crate) model: Model,
     /// What a temporary copy costs.
@@ -66,6 +68,7 @@ impl State {
             ledger,
             fixes: settings.fix,
             trace,
+            log: settings.log.clone(),
             model: Model::stored(&settings),
             renderer: Renderer::default(),
             budget: Budget::of_this_machine(),
@@ -93,6 +96,15 @@ impl State {
         if let Some(mut file) = self.trace.as_ref() {
             // A full disk costs the rest of the trace, nothing else.
             let _lost = writeln!(file, "{}", event());
+        }
+    }
+
+    /// Says in the log file, if there is one, what was chosen for a texture and why, when its list goes.
+    pub(crate) fn explain(&self, handle: u32, text: impl FnOnce() -> Option<String>) {
+        if let Some(path) = &self.log
+            && let Some(text) = text()
+        {
+            append(path, &format!("texture {handle}: {text}"));
         }
     }
 
@@ -131,7 +143,12 @@ impl State {
 
 /// Adds a line to the log file, if there is one.
 fn log(settings: &Settings, text: &str) {
-    let Some(path) = &settings.log else { return };
+    if let Some(path) = &settings.log {
+        append(path, text);
+    }
+}
+
+fn append(path: &Path, text: &str) {
     if let Ok(mut file) = OpenOptions::new().append(true).create(true).open(path) {
         // A log that cannot be written costs its lines, nothing else.
         let _lost = writeln!(file, "towpath-virgl-layer: {text}");

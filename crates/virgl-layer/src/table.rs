@@ -1,46 +1,29 @@
-//! What is known about the program's resources, and the replacing of lists.
+//! What is known about the program's resources.
 //!
 //! The renderer is not made for several threads, so its users take turns; the guard here only keeps a
 //! program that does otherwise from harm: who finds it taken passes the call on untouched.
 
-#![expect(
-    unsafe_code,
-    reason = "the program's lists and the library's functions"
-)]
+#![expect(unsafe_code, reason = "one table for the process")]
 
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::iovec;
 use towpath_ledger::{Counter, Outcome};
 use towpath_measure::Nanos;
-use towpath_memory::Range;
 use towpath_settings::Mode;
-use towpath_transfer::textures::attached::{Attached, Step, Taken};
+use towpath_transfer::textures::attached::{Judged, Step, Survey, Taken};
 use towpath_transfer::textures::trace::Event;
-use towpath_transfer::textures::views::Why;
-use towpath_transfer::textures::{Dimension, Entry, Format, Plan, Request, Texture};
+use towpath_transfer::textures::{Entry, Request, Texture};
 
 use crate::real::{CreateArgs, Real};
+use crate::resource::{Resource, entries, ranges, text};
+use crate::shape::shape;
 use crate::state::State;
-
-/// A texture whose list we know.
-struct Resource {
-    attached: Attached,
-    /// The program's own list, which it gets back.
-    list: *mut iovec,
-    count: c_int,
-    /// What the library holds in place of it; empty while it holds the program's.
-    ours: Box<[iovec]>,
-    texture: Texture,
-    /// The last transfer that was checked, and its bytes: most are like the one before.
-    last: Option<(Request, u64)>,
-    turn: u32,
-}
+use crate::watch;
 
 /// Textures by number; those of another kind are absent.
 #[derive(Default)]
@@ -49,6 +32,14 @@ pub(crate) struct Table {
     textures: Numbered<Texture>,
     resources: Numbered<Resource>,
     taken: Taken,
+    /// How often one range has paid and lost, by the size of the texture (powers of two).
+    paid: Numbered<Score>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Score {
+    won: u32,
+    lost: u32,
 }
 
 type Numbered<T> = HashMap<u32, T, BuildHasherDefault<Spread>>;
@@ -78,48 +69,14 @@ struct Shared {
     table: UnsafeCell<Option<Table>>,
 }
 
-// SAFETY: the cell is reached only by who holds `is_taken`.
+// SAFETY: the table is only reached by the one that has set `is_taken`; the program's lists that it holds
+// are read only then.
 unsafe impl Sync for Shared {}
-// SAFETY: as above; the program's pointers inside are only handed back to it.
-unsafe impl Send for Shared {}
 
 static SHARED: Shared = Shared {
     is_taken: AtomicBool::new(false),
     table: UnsafeCell::new(None),
 };
-
-/// How many watched resources share a place; a full count never goes down again.
-static WATCHED: [AtomicU8; PLACES] = [const { AtomicU8::new(0) }; PLACES];
-
-/// Resources that are not watched (buffers, one piece) are told apart by one load.
-const PLACES: usize = 1 << 16;
-
-/// Whether a resource may be watched; `false` is certain.
-#[inline]
-pub(crate) fn may_watch(handle: u32) -> bool {
-    // Relaxed: attaching and transferring follow each other on the program's own terms.
-    place(handle).is_some_and(|count| count.load(Ordering::Relaxed) != 0)
-}
-
-fn place(handle: u32) -> Option<&'static AtomicU8> {
-    WATCHED.get(usize::try_from(handle).ok()? % PLACES)
-}
-
-fn watch(handle: u32) {
-    if let Some(count) = place(handle) {
-        let more = |count: u8| count.checked_add(1);
-        // A full count stays full.
-        let _full = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-    }
-}
-
-fn unwatch(handle: u32) {
-    if let Some(count) = place(handle) {
-        let less = |count: u8| (count != u8::MAX && count != 0).then(|| count - 1);
-        // As in `watch`.
-        let _full = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-    }
-}
 
 /// As [`with`], for what must not be left out: waits a moment for somebody else's turn to end.
 pub(crate) fn with_patience<T>(mut body: impl FnMut(&mut Table) -> T) -> Option<T> {
@@ -178,80 +135,68 @@ impl Table {
         }
     }
 
-    /// Whether a list of this resource is known.
-    pub(crate) fn knows(&self, handle: u32) -> bool {
-        self.resources.contains_key(&handle)
-    }
-
-    /// The list to hand to the library in place of the program's: the merged one, if it is shorter.
+    /// Notes that the library has taken a list for `handle`.
     ///
     /// # Safety
     ///
-    /// `list` holds `count` entries.
-    pub(crate) unsafe fn attaching(
+    /// `list` holds `count` entries until the library is told to let go of them.
+    pub(crate) unsafe fn attached(
         &mut self,
         state: &State,
         handle: u32,
         list: *mut iovec,
         count: c_int,
-    ) -> Option<(*mut iovec, c_int)> {
-        let len = usize::try_from(count).ok().filter(|len| *len > 0)?;
-        if list.is_null() || !self.textures.contains_key(&handle) {
-            return None;
+    ) {
+        let Some(texture) = self.textures.get(&handle).copied() else {
+            return;
+        };
+        if self.resources.contains_key(&handle) || handle == 0 {
+            return;
         }
         // SAFETY: the caller's promise; the program does not write to its list during this call.
-        let entries = unsafe { std::slice::from_raw_parts(list, len) };
-        let pieces = entries.iter().map(|entry| Range {
-            address: entry.iov_base.addr(),
-            len: entry.iov_len,
-        });
+        let pieces = unsafe { entries(list, count) };
         state.trace(|| {
-            let pieces = pieces.clone().map(|piece| Entry {
+            let pieces = ranges(pieces).map(|piece| Entry {
                 address: piece.address as u64,
                 len: piece.len as u64,
             });
             Event::Attach(handle, pieces.collect())
         });
-        if len == 1 {
-            // A trace holds these too.
-            if state.is_traced() {
-                watch(handle);
-            }
-            return None;
+        let must_record = state.is_traced() || state.ledger().is_some();
+        // One piece is what the library wants already; a trace holds these too.
+        if pieces.len() < 2 && !state.is_traced() {
+            return;
         }
-        let attached = Attached::new(pieces, &state.model);
-        let mut ours: Box<[iovec]> = Box::default();
-        if state.mode().is_on() && attached.runs().len() < len {
-            ours = attached.runs().iter().copied().map(entry).collect();
+        let survey = Survey::of(ranges(pieces));
+        let is_due = must_record || state.mode() == Mode::Forced;
+        let score = self.score(survey.bytes);
+        let is_lost = score.lost > score.won.saturating_add(1);
+        if is_lost && !is_due {
+            return;
         }
-        let resource = Resource {
-            attached,
-            list,
-            count,
-            ours,
-            texture: *self.textures.get(&handle)?,
-            last: None,
-            turn: 0,
+        let free = survey.free_bytes(&state.model, &state.renderer);
+        let texels = if is_due {
+            0
+        } else {
+            u32::try_from(free / u64::from(texture.format.block_bytes().max(1))).unwrap_or(u32::MAX)
         };
-        let handed = resource.held();
-        if self.resources.insert(handle, resource).is_none() {
-            watch(handle);
-        }
-        handed
+        let resource = Resource::new(texture, (list, count), survey.bytes);
+        self.resources.insert(handle, resource);
+        watch::begin(handle, texels);
     }
 
-    /// The library refused the list, or the program took it back: whatever we had is ended. Returns the
-    /// program's own list.
-    pub(crate) fn forget(&mut self, handle: u32) -> Option<(*mut iovec, c_int)> {
+    /// The list is gone from the library: whatever we had is ended. Returns the program's own list.
+    pub(crate) fn forget(&mut self, state: &State, handle: u32) -> Option<(*mut iovec, c_int)> {
         let mut resource = self.resources.remove(&handle)?;
-        unwatch(handle);
-        resource.attached.unmap(&mut self.taken, None);
-        Some((resource.list, resource.count))
+        watch::end(handle);
+        state.explain(handle, || resource.explain());
+        resource.unmap(&mut self.taken, None);
+        Some(resource.theirs())
     }
 
     /// The library ended a resource.
     pub(crate) fn ended(&mut self, state: &State, handle: u32) {
-        self.forget(handle);
+        self.forget(state, handle);
         if self.textures.remove(&handle).is_some() {
             state.trace(|| Event::Unref(handle));
         }
@@ -262,14 +207,12 @@ impl Table {
         if self.textures.contains_key(&handle) {
             state.trace(|| Event::Detach(handle));
         }
-        self.forget(handle)
+        self.forget(state, handle)
     }
 
     /// The library ended all resources.
     pub(crate) fn ended_all(&mut self) {
-        for handle in self.resources.keys() {
-            unwatch(*handle);
-        }
+        watch::end_all();
         self.resources.clear();
         self.textures.clear();
         self.taken = Taken::default();
@@ -292,14 +235,21 @@ impl Table {
             state.trace(|| Event::Transfer(handle, *request));
         }
         let resource = self.resources.get_mut(&handle)?;
+        if resource.turn == 0 {
+            let (texels, uses) = watch::look_always(handle);
+            let bytes = texels.saturating_mul(resource.texel_bytes());
+            let pieces = resource.pieces(state);
+            pieces.credit(bytes, u64::from(uses), &state.renderer);
+        }
+        resource.turn = resource.turn.wrapping_add(1).max(1);
         let plan = resource.checked(request);
         let bytes = plan.unwrap_or(0);
-        resource.turn = resource.turn.wrapping_add(1);
+        let turn = resource.turn;
         let mut seen = Seen {
             bytes,
             outcome: Outcome::Observed,
             saving: Nanos::ZERO,
-            is_timed: resource.turn.is_multiple_of(TIMED_EVERY),
+            is_timed: resource.pieces(state).wants_time(turn),
         };
         let mode = state.mode();
         if plan.is_none() || !mode.is_on() {
@@ -310,12 +260,15 @@ impl Table {
             return Some(seen);
         }
         if bytes == 0 {
+            seen.is_timed = false;
             return Some(seen);
         }
         let is_forced = mode == Mode::Forced;
-        seen.outcome = match resource.attached.step(bytes, &state.renderer, is_forced) {
+        let step = resource
+            .pieces(state)
+            .step(bytes, &state.renderer, is_forced);
+        seen.outcome = match step {
             Step::Mapped => Outcome::ViewUsed,
-            Step::Leave(_) if resource.ours.len() == 1 => Outcome::ViewUsed,
             Step::Leave(why) => text(why),
             Step::Map => {
                 // The time of this one is not like the others'.
@@ -325,6 +278,11 @@ impl Table {
         };
         if seen.outcome == Outcome::ViewUsed {
             seen.saving = state.renderer.saving(bytes);
+        }
+        let is_settled = !resource.holds_one() && resource.pieces(state).refused().is_some();
+        if is_settled && state.ledger().is_none() && !state.is_traced() {
+            // Nothing will be done about it any more.
+            watch::rest(handle);
         }
         Some(seen)
     }
@@ -337,7 +295,7 @@ impl Table {
         }
     }
 
-    /// After a transfer that took `wall`: gives a mapping back that has turned out slower.
+    /// After a transfer that took `wall`: gives a mapping back that has turned out no faster.
     pub(crate) fn after(
         &mut self,
         state: &State,
@@ -349,165 +307,26 @@ impl Table {
         let Some(resource) = self.resources.get_mut(&handle) else {
             return;
         };
-        if resource.attached.done(bytes, wall) {
-            resource.give_back(real, handle, &mut self.taken);
-            if let Some(ledger) = state.ledger() {
-                ledger.count(Counter::FixesFailed, 1);
+        let pieces = resource.pieces(state);
+        let size = pieces.bytes();
+        match pieces.done(bytes, wall) {
+            Judged::NotYet => {}
+            Judged::Pays => {
+                let score = self.score(size);
+                score.won = score.won.saturating_add(1);
+            }
+            Judged::Loses => {
+                resource.give_back(real, handle, &mut self.taken);
+                let score = self.score(size);
+                score.lost = score.lost.saturating_add(1);
+                if let Some(ledger) = state.ledger() {
+                    ledger.count(Counter::FixesFailed, 1);
+                }
             }
         }
     }
-}
 
-impl Resource {
-    /// The bytes of a transfer that one piece serves as well as many; `None` for another.
-    fn checked(&mut self, request: &Request) -> Option<u64> {
-        if let Some((_, bytes)) = self.last.filter(|(last, _)| last == request) {
-            return Some(bytes);
-        }
-        let bytes = checked(&self.texture, request, self.attached.bytes())?.payload();
-        self.last = Some((*request, bytes));
-        Some(bytes)
-    }
-
-    /// What the library holds in place of the program's list.
-    fn held(&self) -> Option<(*mut iovec, c_int)> {
-        if self.ours.is_empty() {
-            return None;
-        }
-        let count = c_int::try_from(self.ours.len()).ok()?;
-        Some((self.ours.as_ptr().cast_mut(), count))
-    }
-
-    /// Maps the pieces and hands the library the one mapping.
-    fn replace(&mut self, state: &State, real: &Real, handle: u32, taken: &mut Taken) -> Outcome {
-        if let Err(why) = self.attached.map(&state.budget, taken) {
-            if let Some(ledger) = state.ledger() {
-                ledger.count(Counter::FixesFailed, 1);
-            }
-            return text(why);
-        }
-        let Some(view) = self.attached.view() else {
-            return Outcome::Failed;
-        };
-        let one: Box<[iovec]> = Box::new([entry(view)]);
-        if self.exchange(real, handle, one) {
-            return Outcome::ViewUsed;
-        }
-        self.attached.unmap(taken, Some(Why::Refused));
-        Outcome::Failed
-    }
-
-    /// Hands the library the program's list again, if it holds one piece of ours, for good.
-    fn give_back(&mut self, real: &Real, handle: u32, taken: &mut Taken) {
-        if self.ours.len() == 1 && self.exchange(real, handle, Box::default()) {
-            self.attached.unmap(taken, Some(Why::Refused));
-        }
-    }
-
-    /// Has the library hold `next`, or the program's list if that is empty. `false` if it still holds what
-    /// it held.
-    fn exchange(&mut self, real: &Real, handle: u32, next: Box<[iovec]>) -> bool {
-        let (Some(attach), Some(detach), Ok(number)) =
-            (real.attach, real.detach, c_int::try_from(handle))
-        else {
-            return false;
-        };
-        let was = self.held().unwrap_or((self.list, self.count));
-        let mut list = ptr::null_mut();
-        let mut count = 0;
-        // SAFETY: the resource lives in the library, and the two places are ours.
-        unsafe { detach(number, &raw mut list, &raw mut count) };
-        let put = |(list, count): (*mut iovec, c_int)| {
-            // SAFETY: `list` holds `count` entries, of the program or ours, and stays until detached.
-            unsafe { attach(number, list, count) }
-        };
-        if (list, count) != was {
-            // Somebody else's list: put it back and keep away from it.
-            if !list.is_null() {
-                let _unchanged = put((list, count));
-            }
-            return false;
-        }
-        let old = std::mem::replace(&mut self.ours, next);
-        let is_taken = put(self.held().unwrap_or((self.list, self.count))) == 0;
-        if !is_taken {
-            self.ours = old;
-            let _restored = put(was);
-        }
-        is_taken
+    fn score(&mut self, bytes: u64) -> &mut Score {
+        self.paid.entry(bytes.max(1).ilog2()).or_default()
     }
 }
-
-fn entry(run: Range) -> iovec {
-    iovec {
-        iov_base: ptr::with_exposed_provenance_mut(run.address),
-        iov_len: run.len,
-    }
-}
-
-const fn text(why: Why) -> Outcome {
-    match why {
-        Why::NotYet => Outcome::TooSmall,
-        Why::NoFile => Outcome::Unsupported,
-        Why::Budget => Outcome::LowMemory,
-        _ => Outcome::Failed,
-    }
-}
-
-/// The plan of a transfer that one piece serves as well as many: one picture, every row inside, and rows at
-/// whole texels, since GL counts in these.
-fn checked(texture: &Texture, request: &Request, bytes: u64) -> Option<Plan> {
-    let is_picture = request.region.depth <= 1;
-    let plan = Plan::new(texture, request, bytes)
-        .ok()
-        .filter(|_| is_picture)?;
-    let is_whole = plan.payload() == 0 || plan.texel_strides().is_some();
-    is_whole.then_some(plan)
-}
-
-/// The shape of a texture whose transfers are understood here.
-fn shape(args: &CreateArgs) -> Option<Texture> {
-    let dimension = match args.target {
-        TEXTURE_2D => Dimension::D2,
-        TEXTURE_CUBE => Dimension::Cube,
-        TEXTURE_RECT => Dimension::Rectangle,
-        TEXTURE_2D_ARRAY => Dimension::D2Array,
-        _ => return None,
-    };
-    Some(Texture {
-        dimension,
-        format: format(args.format)?,
-        width: args.width,
-        height: args.height,
-        depth: 1,
-        layers: args.array_size.max(1),
-        levels: args.last_level.checked_add(1)?,
-        samples: args.nr_samples.max(1),
-    })
-}
-
-/// The common ones of `enum virgl_formats`.
-fn format(number: u32) -> Option<Format> {
-    let texel = match number {
-        // L8, A8, I8; R8.
-        9..=11 | 64 => 1,
-        // 16 bits packed; L8A8; R8G8.
-        5..=7 | 12 | 65 => 2,
-        66 => 3,
-        // 32 bits in any order; R32; R8G8B8A8; R16G16; sRGB; R8G8B8X8.
-        1..=4 | 28 | 67 | 92 | 100 | 101 | 104 | 134 => 4,
-        29 | 94 => 8,
-        31 => 16,
-        _ => return None,
-    };
-    Some(Format::texel(texel))
-}
-
-/// A clock read is a tenth of a small transfer: without a ledger every fourth is timed.
-const TIMED_EVERY: u32 = 4;
-
-/// `enum pipe_texture_target`.
-const TEXTURE_2D: u32 = 2;
-const TEXTURE_CUBE: u32 = 4;
-const TEXTURE_RECT: u32 = 5;
-const TEXTURE_2D_ARRAY: u32 = 7;

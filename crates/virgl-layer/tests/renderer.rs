@@ -100,6 +100,32 @@ fn transfers_are_recorded_with_what_was_done() {
     }
 }
 
+/// With a log file, the choice for each texture stands there in words when its list goes.
+#[test]
+fn the_choice_is_explained_in_the_log() {
+    if !can_run(&[Need::Virglrenderer]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "inner_pixels", "--ignored", "--nocapture"])
+        .env("TOWPATH_FIX", "auto")
+        .env("TOWPATH_LOG", &path)
+        .env("LD_PRELOAD", artifact("libtowpath_virgl_layer.so"))
+        .output()
+        .unwrap();
+    assert!(status.status.success());
+    let log = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(log.lines().count(), 4, "{log}");
+    for (line, pieces) in log.lines().zip([2, 64, 22, 576]) {
+        assert!(line.contains(&format!(": {pieces} pieces of ")), "{line}");
+        assert!(line.contains(" KiB, used "), "{line}");
+        assert!(line.contains(": view") || line.contains(": copy"), "{line}");
+    }
+    assert!(log.contains(": view"), "{log}");
+}
+
 /// A recorded stream holds what the program did, and plays.
 #[test]
 fn a_recorded_stream_can_be_played() {

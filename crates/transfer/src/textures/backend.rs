@@ -25,7 +25,8 @@ pub enum Source<'a> {
         /// Names the view as long as it lives: a backend may keep an import of it under this number.
         id: u64,
     },
-    /// In memory of this process that is neither; `lines` are its rows.
+    /// In memory of this process that is neither; `lines` are its rows. Copied plainly: the baseline of the
+    /// benches hands its temporary copy over like this.
     Linear {
         /// The memory.
         bytes: VolatileBytes<'a>,
@@ -53,11 +54,17 @@ impl Source<'_> {
                 return gather::copy(backing, &plan.guest, memory, rows, way, stores);
             }
             Self::View { view, offset, .. } => (view.bytes(), plan.guest.from_offset(*offset)),
-            Self::Linear { bytes, lines } => (*bytes, *lines),
+            Self::Linear { bytes, lines } => {
+                return match plan.direction {
+                    Direction::Upload => gather::copy_plainly(bytes, lines, memory, rows),
+                    Direction::Download => gather::copy_plainly(memory, rows, bytes, lines),
+                };
+            }
         };
         match plan.direction {
             Direction::Upload => gather::copy_linear(&bytes, &lines, memory, rows, stores),
-            Direction::Download => gather::copy_linear(memory, rows, &bytes, &lines, stores),
+            // A guest's pages may be in a view twice: in order then.
+            Direction::Download => gather::copy_plainly(memory, rows, &bytes, &lines),
         }
     }
 }

@@ -189,12 +189,12 @@ impl Rent {
     }
 }
 
-/// The choice in words: `64 runs of 4 KiB, used 11 times, missed 0.9 of 1.2 ms: copy`.
+/// The choice in words: `64 pieces of 4 KiB, used 11 times, missed 0.9 of 1.2 ms: copy`.
 #[must_use]
-pub fn explain(runs: u64, bytes: u64, rent: &Rent, price: Nanos, is_view: bool) -> String {
-    let run_kib = count(bytes) / count(runs.max(1)) / 1024.0;
+pub fn explain(pieces: u64, bytes: u64, rent: &Rent, price: Nanos, is_view: bool) -> String {
+    let piece_kib = count(bytes) / count(pieces.max(1)) / 1024.0;
     format!(
-        "{runs} runs of {run_kib:.0} KiB, used {} times, missed {:.3} of {:.3} ms: {}",
+        "{pieces} pieces of {piece_kib:.0} KiB, used {} times, missed {:.3} of {:.3} ms: {}",
         rent.uses,
         rent.missed.as_millis_f64(),
         price.as_millis_f64(),
@@ -261,7 +261,7 @@ mod tests {
         let text = explain(64, 64 * 4096, &rent, Nanos(1_200_000), true);
         assert_eq!(
             text,
-            "64 runs of 4 KiB, used 11 times, missed 1.234 of 1.200 ms: view"
+            "64 pieces of 4 KiB, used 11 times, missed 1.234 of 1.200 ms: view"
         );
     }
 }

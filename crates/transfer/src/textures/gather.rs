@@ -1,5 +1,6 @@
 //! Copies between a backing and linear memory, rows to rows, with no buffer in between.
 
+use towpath_memory::lanes::Lanes;
 use towpath_memory::volatile::VolatileBytes;
 
 use super::backing::Backing;
@@ -23,7 +24,9 @@ pub enum Stores {
 /// # Cost
 ///
 /// One read and one write per byte; O(log n) for the first row, O(1) for those that follow in the same or
-/// the next piece. No allocation, no system call.
+/// the next piece. No allocation, no system call. Uploads copy several pieces in turn
+/// ([`Lanes`]): from 4 KiB pieces that do not lie in the caches about twice as fast as one after the other.
+/// Downloads keep the order, since a guest's pieces may overlap.
 ///
 /// # Errors
 ///
@@ -40,6 +43,7 @@ pub fn copy(
     check(guest, backing.len())?;
     check(linear, memory.len() as u64)?;
     let mut cursor = backing.cursor();
+    let mut lanes = Lanes::new(stores == Stores::Streaming);
     let (row_bytes, rows, layers) = coalesce(guest, linear);
     for layer in 0..layers {
         for row in 0..rows {
@@ -48,18 +52,21 @@ pub fn copy(
                 let len = part.bytes.len();
                 // `check` made sure that the row is inside; an empty part would copy nothing.
                 let place = usize::try_from(at).ok().and_then(|at| memory.get(at, len));
-                if let Some(place) = place {
-                    store(&part.bytes, &place, direction, stores);
+                match (place, direction) {
+                    (Some(place), Direction::Upload) => lanes.add(&part.bytes, &place),
+                    (Some(place), Direction::Download) => store(&place, &part.bytes, stores),
+                    (None, _) => {}
                 }
                 at += len as u64;
             });
             debug_assert!(fits, "checked above");
         }
     }
+    lanes.finish();
     Ok(())
 }
 
-/// Copies `from_lines` of `from` to `to_lines` of `to`, both linear.
+/// Copies `from_lines` of `from` to `to_lines` of `to`, both linear; the latter do not overlap.
 ///
 /// # Errors
 ///
@@ -73,6 +80,40 @@ pub fn copy_linear(
 ) -> Result<()> {
     check(from_lines, from.len() as u64)?;
     check(to_lines, to.len() as u64)?;
+    let mut lanes = Lanes::new(stores == Stores::Streaming);
+    each_row(from, from_lines, to, to_lines, |source, target| {
+        lanes.add(source, target);
+    })?;
+    lanes.finish();
+    Ok(())
+}
+
+/// As [`copy_linear`], row after row by ordinary copies: how others do it.
+///
+/// # Errors
+///
+/// [`Error::Request`] if rows are outside.
+pub fn copy_plainly(
+    from: &VolatileBytes<'_>,
+    from_lines: &Lines,
+    to: &VolatileBytes<'_>,
+    to_lines: &Lines,
+) -> Result<()> {
+    check(from_lines, from.len() as u64)?;
+    check(to_lines, to.len() as u64)?;
+    each_row(from, from_lines, to, to_lines, |source, target| {
+        store(source, target, Stores::Cached);
+    })
+}
+
+/// Hands every row of both sides to `copy`, or an error at the first that is outside.
+fn each_row<'a>(
+    from: &VolatileBytes<'a>,
+    from_lines: &Lines,
+    to: &VolatileBytes<'a>,
+    to_lines: &Lines,
+    mut copy: impl FnMut(&VolatileBytes<'a>, &VolatileBytes<'a>),
+) -> Result<()> {
     let (row_bytes, rows, layers) = coalesce(from_lines, to_lines);
     for layer in 0..layers {
         for row in 0..rows {
@@ -82,7 +123,7 @@ pub fn copy_linear(
             ) else {
                 return Err(OUTSIDE);
             };
-            store(&source, &target, Direction::Upload, stores);
+            copy(&source, &target);
         }
     }
     Ok(())
@@ -92,16 +133,7 @@ fn sub<'a>(bytes: &VolatileBytes<'a>, at: u64, len: u64) -> Option<VolatileBytes
     bytes.get(usize::try_from(at).ok()?, usize::try_from(len).ok()?)
 }
 
-fn store(
-    guest: &VolatileBytes<'_>,
-    linear: &VolatileBytes<'_>,
-    direction: Direction,
-    stores: Stores,
-) {
-    let (from, to) = match direction {
-        Direction::Upload => (guest, linear),
-        Direction::Download => (linear, guest),
-    };
+fn store(from: &VolatileBytes<'_>, to: &VolatileBytes<'_>, stores: Stores) {
     match stores {
         Stores::Cached => from.copy_into(to),
         Stores::Streaming => from.stream_into(to),
