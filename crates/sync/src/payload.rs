@@ -149,6 +149,16 @@ impl<F: FenceLike> Payload<F> {
         }
     }
 
+    /// Whether a point has no fence: what [`Self::standing`] would find, without a look at fences.
+    #[inline]
+    pub(crate) fn is_absent(&self, point: u64) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Signaled | Self::Fence(_) => point != 0,
+            Self::Timeline(timeline) => point > timeline.submitted,
+        }
+    }
+
     /// Adds a point: done with `fence` and all points before it; `None` is done already. Point zero
     /// keeps the highest point. Failed, nothing is changed.
     pub(crate) fn add(&mut self, point: u64, fence: Option<&F>) -> Result<()> {

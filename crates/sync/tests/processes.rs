@@ -1,96 +1,30 @@
-//! Shared objects between processes: they meet, they are killed, they scribble.
-//!
-//! The other process is this test program again, told by its arguments to run `the_other_process`,
-//! with the object's descriptor as descriptor 3.
-#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests")]
-#![expect(unsafe_code, reason = "a descriptor that a parent passed by number")]
+//! Shared objects between processes: they meet, they scribble, tables are full.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::os::fd::{AsFd as _, AsRawFd, FromRawFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use towpath_sync::shared::{Object, Shared};
-use towpath_sync::{Deadline, Entry, Error, Provider as _, WaitFor};
+use towpath_sync::shared::Shared;
+use towpath_sync::{Deadline, Error, Provider as _};
 
-const ROLE: &str = "TOWPATH_TEST_ROLE";
+#[path = "common/other.rs"]
+mod common;
 
-/// Starts this program again with an object.
-fn other(role: &str, shared: &Shared, object: &Object) -> Child {
-    let ticket = shared.export(object).unwrap().unwrap();
-    let number = ticket.as_raw_fd();
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command
-        .args(["--exact", "the_other_process", "--ignored", "--nocapture"])
-        .env(ROLE, role)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let to_three = move || {
-        // SAFETY: safe between fork and exec. 3 may be the ticket itself, which dup2 would leave
-        // close-on-exec: hence the copy.
-        let copy = unsafe { libc::fcntl(number, libc::F_DUPFD, 10) };
-        // SAFETY: as above.
-        if copy < 0 || unsafe { libc::dup2(copy, 3) } != 3 {
-            return Err(std::io::Error::last_os_error());
-        }
-        Ok(())
-    };
-    // SAFETY: it makes two system calls and allocates nothing.
-    unsafe { command.pre_exec(to_three) };
-    command.spawn().unwrap()
-}
+use common::{in_seconds, other, role, wait};
 
 #[test]
 #[ignore = "the other side of the tests below"]
 fn the_other_process() {
-    let Ok(role) = std::env::var(ROLE) else {
+    let Some((role, shared, object)) = role() else {
         return;
     };
-    let shared = Shared::new();
-    // SAFETY: the parent put the descriptor there.
-    let ticket = unsafe { OwnedFd::from_raw_fd(3) };
-    let object = shared.import(ticket.as_fd()).unwrap().unwrap();
-    match role.as_str() {
-        "answer" => {
-            for round in 0..200 {
-                wait(&shared, &object, round * 2 + 1, Deadline::NEVER).unwrap();
-                shared.signal_point(&object, round * 2 + 2).unwrap();
-            }
+    if role == "answer" {
+        for round in 0..200 {
+            wait(&shared, &object, round * 2 + 1, Deadline::NEVER).unwrap();
+            shared.signal_point(&object, round * 2 + 2).unwrap();
         }
-        "promise" => {
-            object.promise().unwrap();
-            shared.signal_point(&object, 1).unwrap();
-            std::thread::sleep(Duration::from_mins(1));
-        }
-        "submit" => {
-            let (_signaller, fence) = shared.fence().unwrap();
-            shared.attach(&object, 5, &fence).unwrap();
-            let (_another, fence) = shared.fence().unwrap();
-            shared.attach(&object, 6, &fence).unwrap();
-            std::thread::sleep(Duration::from_mins(1));
-        }
-        "hammer" => {
-            for point in 1.. {
-                shared.signal_point(&object, point).unwrap();
-                let (signaller, fence) = shared.fence().unwrap();
-                shared.attach(&object, point, &fence).unwrap();
-                signaller.signal();
-            }
-        }
-        _ => {}
     }
-}
-
-fn wait(shared: &Shared, object: &Object, point: u64, until: Deadline) -> Result<(), Error> {
-    let entry = Entry { object, point };
-    shared
-        .wait(&[entry], WaitFor::ALL.for_submit(), until)
-        .map(drop)
-}
-
-fn in_seconds(seconds: u64) -> Deadline {
-    Deadline::after(Duration::from_secs(seconds))
 }
 
 #[test]
@@ -104,79 +38,6 @@ fn two_processes_hand_a_value_to_and_fro() {
     }
     assert!(child.wait().unwrap().success());
     assert_eq!(shared.query(&object).unwrap().reached, 400);
-}
-
-#[test]
-fn a_killed_process_that_promised_to_signal_releases_its_waiters() {
-    let shared = Shared::new();
-    let object = shared.create(false).unwrap();
-    let mut child = other("promise", &shared, &object);
-    wait(&shared, &object, 1, in_seconds(30)).unwrap();
-    let waits: Vec<_> = (0..3)
-        .map(|_| {
-            let (shared, object) = (shared.clone(), object.clone());
-            std::thread::spawn(move || wait(&shared, &object, 2, Deadline::NEVER))
-        })
-        .collect();
-    std::thread::sleep(Duration::from_millis(20));
-    child.kill().unwrap();
-    for wait in waits {
-        let error = wait.join().unwrap().unwrap_err();
-        assert!(
-            matches!(error, Error::SignallerDead { index: 0 }),
-            "{error:?}"
-        );
-    }
-    child.wait().unwrap();
-    // What was reached stays reached, and others may signal on.
-    wait(&shared, &object, 1, Deadline::POLL).unwrap();
-    shared.signal_point(&object, 2).unwrap();
-    wait(&shared, &object, 2, Deadline::POLL).unwrap();
-}
-
-#[test]
-fn the_fences_of_a_killed_process_end_as_failed() {
-    let shared = Shared::new();
-    let object = shared.create(false).unwrap();
-    let mut child = other("submit", &shared, &object);
-    let available = WaitFor::ALL.available();
-    shared
-        .wait(
-            &[Entry {
-                object: &object,
-                point: 6,
-            }],
-            available,
-            in_seconds(30),
-        )
-        .unwrap();
-    let fence = shared.fence_of(&object, 6).unwrap();
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let error = wait(&shared, &object, 6, Deadline::NEVER).unwrap_err();
-    assert!(matches!(error, Error::SignallerDead { .. }), "{error:?}");
-    assert_eq!(shared.status(&fence), -libc::EOWNERDEAD);
-}
-
-#[test]
-fn processes_killed_at_random_leave_objects_that_work() {
-    let shared = Shared::new();
-    let object = shared.create(false).unwrap();
-    let mut last = 0;
-    for round in 0..24_u64 {
-        let mut child = other("hammer", &shared, &object);
-        wait(&shared, &object, last + 1, in_seconds(30)).unwrap();
-        // Microseconds to milliseconds into its work, at another place each time.
-        std::thread::sleep(Duration::from_micros(round * round * 37 % 3000));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let now = shared.query(&object).unwrap();
-        assert!(now.submitted > last, "{now:?} after {last}");
-        last = now.submitted.max(last) + 1;
-        shared.reset(&object).unwrap();
-        shared.signal_point(&object, last).unwrap();
-        assert_eq!(shared.query(&object).unwrap().reached, last);
-    }
 }
 
 #[test]

@@ -129,16 +129,29 @@ impl Object {
     }
 
     /// Puts `node` where it will be found, unless its point is ready or cannot be waited for.
+    ///
+    /// Both this and [`Self::disarm`] are one locked exchange and some ten stores for a point without
+    /// a fence; what else there is to do stands in functions of its own, since each register that a
+    /// call saves is a store that the next exchange waits for.
     #[inline]
     pub(crate) fn arm(&self, node: &Node, for_submit: bool) -> Armed {
         let mut state = self.state.lock();
+        if !state.payload.is_absent(node.point.get()) {
+            return self.arm_present(state, node);
+        }
+        if !for_submit && !node.available.get() {
+            return Armed::Absent;
+        }
+        node.set_state(IN_OBJECT);
+        state.link(node);
+        Armed::Waiting
+    }
+
+    /// [`Self::arm`] for a point that has a fence.
+    #[inline(never)]
+    fn arm_present(&self, mut state: Guard<'_, State>, node: &Node) -> Armed {
         match state.payload.standing(node.point.get()) {
-            Standing::Reached => {
-                self.publish(&state);
-                Armed::Ready
-            }
-            Standing::Pending(_) if node.available.get() => Armed::Ready,
-            Standing::Pending(fence) => {
+            Standing::Pending(fence) if !node.available.get() => {
                 drop(state);
                 if fence.wait_here(node) {
                     Armed::Waiting
@@ -146,11 +159,12 @@ impl Object {
                     Armed::Ready
                 }
             }
-            Standing::Absent if for_submit || node.available.get() => {
-                node.set_state(IN_OBJECT);
-                state.link(node);
-                Armed::Waiting
+            Standing::Reached => {
+                self.publish(&state);
+                Armed::Ready
             }
+            Standing::Pending(_) => Armed::Ready,
+            // Looked at under this lock: it was not absent.
             Standing::Absent => Armed::Absent,
         }
     }
@@ -168,10 +182,8 @@ impl Object {
             }
         }
         // It leaves an object's list for good, so here it is in a fence's list, or was taken out.
-        if node.state() == IN_FENCE
-            && let Some(fence) = node.fence.take()
-        {
-            fence.leave(node);
+        if node.state() == IN_FENCE {
+            leave_fence(node);
         }
     }
 
@@ -299,6 +311,13 @@ impl State {
             }
         }
         true
+    }
+}
+
+#[inline(never)]
+fn leave_fence(node: &Node) {
+    if let Some(fence) = node.fence.take() {
+        fence.leave(node);
     }
 }
 

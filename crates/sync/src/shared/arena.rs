@@ -3,8 +3,8 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, SeekFrom};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -31,6 +31,7 @@ pub(crate) struct Arena {
     /// Whether this process made it: new objects and fences go to such only.
     pub(crate) is_own: bool,
     pub(crate) peers: Arc<Peers>,
+    me: OnceLock<Weak<Self>>,
 }
 
 // SAFETY: the mapping lives as long as the value and holds atomics only.
@@ -118,7 +119,33 @@ impl Arena {
             inode,
             is_own,
             peers,
+            me: OnceLock::new(),
         })
+    }
+
+    /// The arena, held by count.
+    pub(crate) fn counted(self) -> Arc<Self> {
+        let arena = Arc::new(self);
+        // Set once, here.
+        let _first = arena.me.set(Arc::downgrade(&arena));
+        arena
+    }
+
+    /// A weak count of this arena.
+    pub(crate) fn me(&self) -> Weak<Self> {
+        self.me.get().cloned().unwrap_or_default()
+    }
+
+    /// Ends the fences of a process that is gone and wakes those who wait for its objects.
+    pub(crate) fn bury(&self, name: u64) {
+        for slot in (0..OBJECTS).filter_map(|index| self.object(index)) {
+            let promised = |place: &AtomicU64| place.load(Ordering::Acquire) == name;
+            if slot.signallers.iter().any(promised) {
+                slot.sequence.fetch_add(1, Ordering::SeqCst);
+                self.wake(&slot.sequence, &slot.waiters);
+            }
+        }
+        self.end_fences_of(name);
     }
 
     pub(crate) fn header(&self) -> &Header {

@@ -8,16 +8,17 @@ use std::time::Duration;
 use rustix::thread::futex;
 
 use super::arena::Arena;
-use super::fences::{SUCCESS, State};
+use super::fences::{Reap, SUCCESS, State};
 use super::peers;
 use super::{Held, Object};
 use crate::error::{Error, Result};
 use crate::local::ring::Ring;
 use crate::payload::Standing;
 use crate::prim::Lock;
+use crate::time::Deadline;
 
-/// Longest sleep before dead signallers are looked for, or, with more to watch than one sleep
-/// takes, before the rest is looked at.
+/// Longest sleep before what was dropped is forgotten, and, with more to watch than one sleep takes,
+/// before the rest is looked at. Signallers that die wake the thread themselves.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
 const LOOK_AROUND_MANY: Duration = Duration::from_millis(2);
 const WORDS_MAX: usize = 127;
@@ -96,20 +97,13 @@ impl Bridge {
     }
 
     fn run(&self) {
-        let mut reap = true;
         loop {
             let control = self.control.load(Ordering::SeqCst);
-            let Some((is_idle, round)) = self.round(reap) else {
+            let Some((is_idle, round)) = self.round() else {
                 return;
             };
             if is_idle {
-                let is_more = round.waits.len() > WORDS_MAX;
-                let span = if is_more {
-                    LOOK_AROUND_MANY
-                } else {
-                    LOOK_AROUND
-                };
-                reap = sleep(&self.control, control, &round.waits, span);
+                sleep(&self.control, control, &round.waits);
             }
         }
     }
@@ -118,15 +112,15 @@ impl Bridge {
     pub(crate) fn ring_ready(&self) {
         let mut state = self.state.lock();
         if !state.watches.is_empty() {
-            state.look(false);
+            state.look(Reap::No);
         }
     }
 
     /// Looks at everything once and does what is due. Returns whether nothing was, and what to sleep
     /// on; `None` when nothing is left to watch: the thread ends.
-    fn round(&self, reap: bool) -> Option<(bool, Round)> {
+    fn round(&self) -> Option<(bool, Round)> {
         let mut state = self.state.lock();
-        let answer = state.look(reap);
+        let answer = state.look(Reap::Watch);
         if state.watches.is_empty() {
             state.runner = 0;
             return None;
@@ -138,7 +132,7 @@ impl Bridge {
 impl List {
     /// Looks at everything once and does what is due, under the lock: whoever looks next finds it
     /// done. Returns whether nothing was due.
-    fn look(&mut self, reap: bool) -> (bool, Round) {
+    fn look(&mut self, reap: Reap) -> (bool, Round) {
         let mut round = Round::default();
         let watches = std::mem::take(&mut self.watches);
         self.watches = watches
@@ -206,7 +200,7 @@ struct Round {
 
 impl Round {
     /// Looks at one watch: ready ones go to `ready`, those that nobody wants any more go, others stay.
-    fn step(&mut self, mut watch: Watch, reap: bool) -> Option<Watch> {
+    fn step(&mut self, mut watch: Watch, reap: Reap) -> Option<Watch> {
         if let Then::Ring(ring) = &watch.then
             && !ring.is_live()
         {
@@ -221,7 +215,9 @@ impl Round {
             let object = Object(object.upgrade()?);
             match self.look_at_point(&object, *point, *available) {
                 // Rung as well, so that whoever sleeps on it finds out.
-                Standing::Absent if reap && object.is_forsaken().unwrap_or(true) => {
+                Standing::Absent
+                    if reap != Reap::No && object.is_forsaken(reap).unwrap_or(true) =>
+                {
                     self.ready.push((watch, -libc::EOWNERDEAD));
                     return None;
                 }
@@ -286,8 +282,13 @@ impl Round {
     }
 }
 
-/// Sleeps on the words and the control word; returns whether nobody woke us.
-fn sleep(control: &AtomicU32, seen: u32, words: &[(usize, u32)], span: Duration) -> bool {
+/// Sleeps on the words and the control word; may return early.
+fn sleep(control: &AtomicU32, seen: u32, words: &[(usize, u32)]) {
+    let span = if words.len() > WORDS_MAX {
+        LOOK_AROUND_MANY
+    } else {
+        LOOK_AROUND
+    };
     let mut waits = vec![futex::Wait::new(); words.len().min(WORDS_MAX) + 1];
     for (wait, (address, expected)) in waits.iter_mut().zip(words) {
         wait.val = u64::from(*expected);
@@ -299,12 +300,11 @@ fn sleep(control: &AtomicU32, seen: u32, words: &[(usize, u32)], span: Duration)
         last.uaddr = futex::WaitPtr::new(control.as_ptr().cast());
         last.flags = futex::WaitFlags::SIZE_U32 | futex::WaitFlags::PRIVATE;
     }
-    let timeout = crate::time::Deadline::after(span).timespec();
-    let answer = futex::waitv(
+    // The answer does not matter: the next round looks at everything.
+    let _answer = futex::waitv(
         &waits,
         futex::WaitvFlags::empty(),
-        timeout.as_ref(),
+        Deadline::after(span).timespec().as_ref(),
         futex::ClockId::Monotonic,
     );
-    answer == Err(rustix::io::Errno::TIMEDOUT)
 }

@@ -22,6 +22,17 @@ pub(crate) struct FenceRef<'a> {
     pub(crate) id: u64,
 }
 
+/// Whether raw fences of processes that are gone end when they are looked at.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Reap {
+    /// No: nothing but memory is looked at.
+    No,
+    /// The process is looked at: a system call.
+    Look,
+    /// The process is looked at and watched from then on, see [`Peers::watch`](super::peers::Peers).
+    Watch,
+}
+
 /// Where a fence stands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum State<'a> {
@@ -33,7 +44,7 @@ pub(crate) enum State<'a> {
 
 impl FenceLike for FenceRef<'_> {
     fn is_done(&self) -> bool {
-        matches!(self.arena.fence_state(self.id, false), State::Ended(_))
+        matches!(self.arena.fence_state(self.id, Reap::No), State::Ended(_))
     }
 
     fn join(&self, other: &Self) -> Result<Self> {
@@ -67,8 +78,8 @@ impl Arena {
         (id_of(index, word) == id).then_some((slot, word))
     }
 
-    /// Where a fence stands. With `reap`, raw fences whose signaller is gone end with `EOWNERDEAD`.
-    pub(crate) fn fence_state(&self, id: u64, reap: bool) -> State<'_> {
+    /// Where a fence stands. By `reap`, raw fences whose signaller is gone end with `EOWNERDEAD`.
+    pub(crate) fn fence_state(&self, id: u64, reap: Reap) -> State<'_> {
         let mut stack = vec_of(id);
         let mut status = SUCCESS;
         // A chain visits each fence once; more is a circle that somebody scribbled.
@@ -79,7 +90,13 @@ impl Arena {
             };
             match word & STATE_MASK {
                 PENDING => {
-                    if !reap || self.peers.is_alive(slot.owner.load(Ordering::Relaxed)) {
+                    let owner = slot.owner.load(Ordering::Relaxed);
+                    let is_alive = match reap {
+                        Reap::No => true,
+                        Reap::Look => self.peers.is_alive(owner),
+                        Reap::Watch => self.peers.watch(owner, self),
+                    };
+                    if is_alive {
                         return State::Pending(slot, word);
                     }
                     self.end_fence(id, -libc::EOWNERDEAD);
@@ -132,7 +149,7 @@ impl Arena {
         let slot = self.fence(index)?;
         let mut word = slot.word.load(Ordering::Acquire);
         if reap && matches!(word & STATE_MASK, PENDING | JOINED) {
-            let _state = self.fence_state(id_of(index, word), true);
+            let _state = self.fence_state(id_of(index, word), Reap::Look);
             word = slot.word.load(Ordering::Acquire);
         }
         if !matches!(word & STATE_MASK, FREE | ENDED) {
@@ -149,6 +166,17 @@ impl Arena {
         // Release: pairs with the acquire in `live`.
         slot.word.store(next | state, Ordering::Release);
         Some(id_of(index, next))
+    }
+
+    /// Ends the raw fences of a process that is gone.
+    pub(crate) fn end_fences_of(&self, name: u64) {
+        for index in 0..FENCES {
+            let Some(slot) = self.fence(index) else { break };
+            let word = slot.word.load(Ordering::Acquire);
+            if word & STATE_MASK == PENDING && slot.owner.load(Ordering::Relaxed) == name {
+                self.end_fence(id_of(index, word), -libc::EOWNERDEAD);
+            }
+        }
     }
 
     /// The number of a slot of this arena.

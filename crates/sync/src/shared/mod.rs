@@ -21,6 +21,7 @@ use crate::time::Deadline;
 mod arena;
 mod bridge;
 mod fences;
+mod hangup;
 mod layout;
 mod peers;
 mod state;
@@ -28,7 +29,7 @@ mod wait;
 
 use arena::Arena;
 use bridge::{Bridge, Then, Watched};
-use fences::{FenceRef, NONE, SUCCESS, State};
+use fences::{FenceRef, NONE, Reap, SUCCESS, State};
 use layout::{OBJECTS, ObjectSlot};
 use peers::Peers;
 
@@ -141,6 +142,9 @@ impl Object {
                     .compare_exchange(there, own, Ordering::AcqRel, Ordering::Relaxed)
                     .is_ok()
             {
+                // Who sleeps already watches this process from now on.
+                slot.sequence.fetch_add(1, Ordering::SeqCst);
+                arena.wake(&slot.sequence, &slot.waiters);
                 return Ok(());
             }
         }
@@ -151,18 +155,24 @@ impl Object {
     pub(crate) fn is_lost(&self, point: u64) -> Result<bool> {
         let (arena, slot) = self.slot()?;
         let standing = arena.look(slot, |payload| payload.standing(point))?;
-        Ok(matches!(standing, Standing::Absent) && self.is_forsaken()?)
+        Ok(matches!(standing, Standing::Absent) && self.is_forsaken(Reap::Look)?)
     }
 
     /// Whether some process promised to signal and all that did are gone.
-    pub(crate) fn is_forsaken(&self) -> Result<bool> {
+    pub(crate) fn is_forsaken(&self, reap: Reap) -> Result<bool> {
         let (arena, slot) = self.slot()?;
         let mut promised = false;
         for place in &slot.signallers {
             let there = place.load(Ordering::Acquire);
             if there != 0 {
                 promised = true;
-                if arena.peers.is_alive(there) {
+                // One that is watched is enough: when it goes, the next one is looked at.
+                let is_alive = match reap {
+                    Reap::No => true,
+                    Reap::Look => arena.peers.is_alive(there),
+                    Reap::Watch => arena.peers.watch(there, arena),
+                };
+                if is_alive {
                     return Ok(false);
                 }
             }
@@ -220,7 +230,7 @@ impl Shared {
         if let Some(own) = arenas.iter().rfind(|arena| arena.is_own) {
             return Ok(Arc::clone(own));
         }
-        let arena = Arc::new(Arena::create(Arc::clone(&self.inner.peers))?);
+        let arena = Arena::create(Arc::clone(&self.inner.peers))?.counted();
         arenas.push(Arc::clone(&arena));
         Ok(arena)
     }
@@ -270,7 +280,7 @@ impl Provider for Shared {
         if let Some(object) = Self::create_in(&arena, signaled)? {
             return Ok(object);
         }
-        let fresh = Arc::new(Arena::create(Arc::clone(&self.inner.peers))?);
+        let fresh = Arena::create(Arc::clone(&self.inner.peers))?.counted();
         self.inner.arenas.lock().push(Arc::clone(&fresh));
         Self::create_in(&fresh, signaled)?.ok_or(Error::Full { what: "object" })
     }
@@ -294,7 +304,7 @@ impl Provider for Shared {
         let Some((arena, id)) = &fence.place else {
             return SUCCESS;
         };
-        match arena.fence_state(*id, true) {
+        match arena.fence_state(*id, Reap::Look) {
             State::Ended(status) => status,
             State::Pending(..) => 0,
         }
@@ -303,7 +313,9 @@ impl Provider for Shared {
     fn notify(&self, fence: &Fence, fd: OwnedFd) -> Result<()> {
         let ring = Arc::new(Ring::descriptor(fd));
         match &fence.place {
-            Some((arena, id)) if matches!(arena.fence_state(*id, true), State::Pending(..)) => {
+            Some((arena, id))
+                if matches!(arena.fence_state(*id, Reap::Look), State::Pending(..)) =>
+            {
                 let watched = Watched::Fence {
                     arena: Arc::clone(arena),
                     id: *id,
@@ -449,6 +461,7 @@ impl Shared {
         };
         self.inner.bridge.watch(watched, Then::Ring(ring))
     }
+
     /// The mapped arena behind a descriptor, mapped now if it is the first of its objects here.
     fn arena_of(&self, fd: BorrowedFd<'_>) -> Result<Option<Arc<Arena>>> {
         let Some(opened) = Arena::open(fd, Arc::clone(&self.inner.peers))? else {
@@ -458,7 +471,7 @@ impl Shared {
         if let Some(known) = arenas.iter().find(|arena| arena.inode == opened.inode) {
             return Ok(Some(Arc::clone(known)));
         }
-        let opened = Arc::new(opened);
+        let opened = opened.counted();
         arenas.push(Arc::clone(&opened));
         Ok(Some(opened))
     }

@@ -1,8 +1,8 @@
 //! Waits on shared objects: one `futex_waitv` over the words of what is missing.
 //!
 //! An object whose point has no fence yet is slept on by its sequence word, a fence by its own word.
-//! A sleep lasts at most [`LOOK_AROUND`]; then the processes that should end these fences or signal
-//! these objects are looked at, so a dead one releases its waiters within that time.
+//! Before it sleeps, the processes that should end these fences or signal these objects are watched: the
+//! hang-up of one ends its fences, moves these words and so wakes the sleeper at once.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use rustix::thread::futex::{self, WaitFlags, WaitPtr, WaitvFlags};
 
 use super::Object;
 use super::arena::Arena;
-use super::fences::State;
+use super::fences::{Reap, State};
 use crate::error::{Error, Result};
 use crate::inline::Inline;
 use crate::payload::Standing;
 use crate::provider::{Entry, WaitFor, Waited};
 use crate::time::Deadline;
 
-/// Longest sleep before the signallers are looked at.
+/// Longest sleep where a process cannot be watched.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
 /// Words of one `futex_waitv`, the kernel's limit.
 const WORDS_MAX: usize = 128;
@@ -66,9 +66,13 @@ pub(crate) fn wait(
         }
         seen.push(now);
     }
-    let mut is_first_look = true;
     let mut words = Inline::<Option<Word<'_>>, INLINE>::new(None);
-    let mut reap = false;
+    // A wait that does not sleep needs nobody watched.
+    let reap = if deadline.has_passed() {
+        Reap::No
+    } else {
+        Reap::Watch
+    };
     loop {
         let counted = Counted::new(entries, &mut seen, what, reap, &mut words)?;
         let ready = seen
@@ -89,10 +93,7 @@ pub(crate) fn wait(
                 objects: entries.len(),
             });
         }
-        let look_around = Deadline::after(LOOK_AROUND);
-        // The first look at the signallers comes before the first sleep: the dead are dead already.
-        reap = is_first_look || counted.sleep(deadline.min(look_around));
-        is_first_look = false;
+        counted.sleep(deadline);
     }
 }
 
@@ -122,7 +123,7 @@ impl<'w, 'a> Counted<'w, 'a> {
         entries: &[Entry<'a, Object>],
         seen: &mut Inline<Seen, INLINE>,
         what: WaitFor,
-        reap: bool,
+        reap: Reap,
         words: &'w mut Inline<Option<Word<'a>>, INLINE>,
     ) -> Result<Self> {
         words.clear();
@@ -139,19 +140,24 @@ impl<'w, 'a> Counted<'w, 'a> {
         outcome.map(|()| counted)
     }
 
-    /// Sleeps; returns whether nobody woke us.
-    fn sleep(&self, deadline: Deadline) -> bool {
-        let words = self.words.iter().flatten();
-        let answer = if self.words.len() < WORDS_MAX {
+    /// Sleeps; may return early.
+    fn sleep(&self, deadline: Deadline) {
+        let words = || self.words.iter().flatten();
+        let until = if words().any(|word| word.arena.peers.is_blind()) {
+            deadline.min(Deadline::after(LOOK_AROUND))
+        } else {
+            deadline
+        };
+        // The answer does not matter: the caller looks at the words and at the clock again.
+        let _answer = if self.words.len() < WORDS_MAX {
             let mut waits = Inline::<futex::Wait, INLINE>::new(futex::Wait::new());
-            for word in words {
+            for word in words() {
                 waits.push(wait_of(word.futex, word.expected));
             }
-            sleep_on(waits.as_slice(), deadline)
+            sleep_on(waits.as_slice(), until)
         } else {
-            sleep_on_groups(words, deadline)
+            sleep_on_groups(words(), until)
         };
-        answer == Err(rustix::io::Errno::TIMEDOUT)
     }
 }
 
@@ -168,7 +174,7 @@ fn step<'a>(
     entry: &Entry<'a, Object>,
     seen: &mut Seen,
     what: WaitFor,
-    reap: bool,
+    reap: Reap,
     words: &mut Inline<Option<Word<'a>>, INLINE>,
 ) -> Result<()> {
     let (arena, slot) = entry.object.slot()?;
@@ -183,7 +189,7 @@ fn step<'a>(
         };
         words.push(Some(word));
         *seen = look(entry, what)?;
-        if matches!(seen, Seen::Absent) && reap && entry.object.is_forsaken()? {
+        if matches!(seen, Seen::Absent) && reap != Reap::No && entry.object.is_forsaken(reap)? {
             return Err(Error::SignallerDead { index });
         }
     }
