@@ -141,6 +141,8 @@ settings! {
     vk_add_layer_path: Option<OsString> = "", "VK_ADD_LAYER_PATH";
     /// Libraries that the user already preloads.
     ld_preload: Option<OsString> = "", "LD_PRELOAD";
+    /// Folders that the dynamic linker searches first.
+    ld_library_path: Option<OsString> = "", "LD_LIBRARY_PATH";
     /// Any text turns colour off (no-color.org).
     no_color: Option<OsString> = "", "NO_COLOR";
     /// Width of the terminal.

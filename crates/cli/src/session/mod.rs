@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use towpath_ledger::{LedgerFile, Problem as LedgerProblem, read_folder};
-use towpath_settings::calibration::{Key, Snapshot, Store, default_folder};
+use towpath_settings::calibration::{Entry, Key, Snapshot, Store, default_folder};
 use towpath_settings::{Fixes, Problem, Settings};
 use towpath_transfer::policy::Calibration;
 
@@ -88,7 +88,6 @@ impl Session {
     }
 
     /// The run's own folder, gone at its end.
-    #[cfg(test)]
     pub(crate) fn path(&self) -> &std::path::Path {
         self.folder.path()
     }
@@ -100,23 +99,38 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// If there is no folder of calibrations, or the file cannot be written.
+    /// If the user's own cannot be read, or the file cannot be written.
     pub(crate) fn freeze_calibration(&mut self) -> Result<Snapshot> {
         if let Some(path) = &self.settings.calibration {
             let text = || format!("cannot use the calibration {}", path.display());
             self.frozen = Snapshot::read(path).with_context(text)?;
             return Ok(self.frozen.clone());
         }
-        let store = Store::new(default_folder(&self.settings)?);
-        let (snapshot, problems) = store.snapshot();
-        self.problems.extend(problems);
+        // Without a folder, or without what is in it, programs go by the rule table.
+        let mut entries = Vec::new();
+        if let Ok(folder) = default_folder(&self.settings) {
+            let (stored, problems) = Store::new(folder).all();
+            self.problems.extend(problems);
+            entries = stored;
+        }
+        self.freeze(entries)?;
+        Ok(self.frozen.clone())
+    }
+
+    /// Freezes these calibrations, in place of any frozen before.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub(crate) fn freeze(&mut self, entries: Vec<Entry>) -> Result<()> {
+        let snapshot = Snapshot::new(entries);
         let path = self.folder.path().join("calibration.json");
         snapshot
             .write(&path)
             .context("cannot freeze the calibrations")?;
         self.snapshot = Some(path);
-        self.frozen = snapshot.clone();
-        Ok(snapshot)
+        self.frozen = snapshot;
+        Ok(())
     }
 
     /// The frozen calibrations of transfers that hold for this machine as it is, by the device's name.

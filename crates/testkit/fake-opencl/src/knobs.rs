@@ -52,6 +52,8 @@ named! {
         FailLate = "fail_late",
         /// Whether the device is lost: everything that needs it fails with -5.
         Lost = "lost",
+        /// Whether the driver ends the process at the next counted call, as broken drivers do.
+        Crash = "crash",
         /// Bytes of host memory that `CL_MEM_ALLOC_HOST_PTR` may take; 0 is no limit.
         PinnedLimit = "pinned_limit",
         /// Bytes of device memory; 0 is no limit.
@@ -178,6 +180,9 @@ pub(crate) struct Script {
 /// Counts a call of `kind` and answers whether it is to fail.
 pub(crate) fn enter(kind: Count) -> Result<Script, i32> {
     kind.add(1);
+    if Knob::Crash.get() != 0 {
+        std::process::abort();
+    }
     if Knob::Lost.get() != 0 {
         return Err(-5);
     }

@@ -1,5 +1,7 @@
 //! From what a run left behind (its exit, its ledgers, its output) to its readings.
 
+use std::collections::BTreeMap;
+
 use towpath_ledger::{HostPath, LedgerFile};
 use towpath_report::{Reading, Run};
 
@@ -29,6 +31,25 @@ pub(super) fn from_ledgers(run: &mut Run, ledgers: &[LedgerFile]) {
     total(HostPath::Cache).time(run, "cache-time");
     total(HostPath::Waits).time(run, "waits-time");
 }
+
+/// Devices to or from which at least [`CALIBRATED_BYTES_MIN`] were moved.
+pub(super) fn devices(ledgers: &[LedgerFile]) -> Vec<String> {
+    let mut bytes = BTreeMap::<String, u64>::new();
+    for site in ledgers.iter().flat_map(LedgerFile::sites) {
+        let moves = matches!(site.path, Some(HostPath::Readback | HostPath::Upload));
+        if moves && !site.device.is_empty() {
+            let sum = bytes.entry(site.device).or_default();
+            *sum = sum.saturating_add(site.bytes);
+        }
+    }
+    let enough = bytes
+        .into_iter()
+        .filter(|(_, bytes)| *bytes >= CALIBRATED_BYTES_MIN);
+    enough.map(|(device, _)| device).collect()
+}
+
+/// 1 MiB: the smallest size that a calibration measures.
+const CALIBRATED_BYTES_MIN: u64 = 1 << 20;
 
 /// Reads the program's own metrics off its output; several lines of one run are one value of it.
 pub(super) fn from_output(run: &mut Run, metrics: &[Metric], output: &str) {

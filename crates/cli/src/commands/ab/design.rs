@@ -97,6 +97,22 @@ pub(super) fn promise(design: &Design, judged: usize) -> Vec<String> {
     lines
 }
 
+/// A span of time, or none.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct TimeOrNever(pub(super) Option<Duration>);
+
+/// Reads a span of time or the word `never`.
+///
+/// # Errors
+///
+/// As [`parse_time`].
+pub(super) fn parse_time_or_never(text: &str) -> Result<TimeOrNever, String> {
+    if text == "never" {
+        return Ok(TimeOrNever(None));
+    }
+    parse_time(text).map(|time| TimeOrNever(Some(time)))
+}
+
 /// Reads `90`, `90s`, `15m` or `2h`.
 ///
 /// # Errors
@@ -134,6 +150,8 @@ mod tests {
         assert_eq!(parse_time("90"), Ok(Duration::from_secs(90)));
         assert_eq!(parse_time("1.5m"), Ok(Duration::from_secs(90)));
         assert_eq!(parse_time("2h"), Ok(Duration::from_hours(2)));
+        assert_eq!(parse_time_or_never("never"), Ok(TimeOrNever(None)));
+        assert!(parse_time_or_never("often").is_err());
         for bad in ["", "x", "10 parsecs", "0", "-3s", "1e400"] {
             assert!(parse_time(bad).is_err(), "{bad}");
         }

@@ -18,6 +18,7 @@ use crate::outputs::Outputs;
 use crate::session::beside;
 
 mod arm;
+mod calibrate;
 mod collect;
 mod design;
 mod frame_log;
@@ -74,9 +75,10 @@ pub(crate) struct Args {
     /// MiB of host memory touched and freed before each run, so that a virtual machine has it at hand.
     #[arg(long, value_name = "MIB", default_value_t = 2048)]
     warm_host: usize,
-    /// First calibrates every OpenCL device that has no calibration yet (up to 20 s each).
-    #[arg(long)]
-    calibrate: bool,
+    /// Time for each OpenCL device that the program uses and nothing is stored for: it is calibrated
+    /// before the pairs, if a fix follows calibrations. Or never.
+    #[arg(long, value_name = "TIME|never", value_parser = design::parse_time_or_never, default_value = "20s")]
+    calibrate: design::TimeOrNever,
     #[command(flatten)]
     frames: frame_log::Options,
     #[command(flatten)]
@@ -108,6 +110,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let mut runner = Runner::new(args, &metrics, folder.path())?;
     schedule::warm_up(&mut runner, &setups, &say)?;
+    runner.calibrate(&setups, args.calibrate.0, &say)?;
     let ended = schedule::pairs(
         &mut runner,
         &setups,

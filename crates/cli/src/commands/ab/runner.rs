@@ -1,5 +1,6 @@
 //! One real run of an arm: prepare, warm the host's memory, run, read, clean up.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,11 +18,11 @@ use towpath_watch::{Command, End, Exit, Input, Output, Supervisor};
 
 use super::Args;
 use super::arm::{Instruments, Setup};
+use super::calibrate;
 use super::collect;
 use super::frame_log;
 use super::metric::Metric;
 use super::schedule::Executor;
-use crate::commands::bench;
 use crate::session::Session;
 use crate::session::beside::{self, Beside};
 
@@ -41,6 +42,9 @@ pub(super) struct Runner<'a> {
     interrupted: Arc<AtomicBool>,
     runs: usize,
     layers_seen: bool,
+    /// Devices to or from which the program moved enough to matter.
+    devices: BTreeSet<String>,
+    calibrated: calibrate::Notes,
     watch: &'a beside::Options,
     frames: &'a frame_log::Options,
 }
@@ -58,9 +62,6 @@ impl<'a> Runner<'a> {
                 .context("cannot watch for Ctrl-C")?;
         }
         let mut session = Session::new()?;
-        if args.calibrate {
-            bench::calibrate_missing(Duration::from_secs(20)).context("cannot calibrate")?;
-        }
         session.freeze_calibration()?;
         Ok(Self {
             session,
@@ -73,9 +74,30 @@ impl<'a> Runner<'a> {
             interrupted,
             runs: 0,
             layers_seen: false,
+            devices: BTreeSet::new(),
+            calibrated: calibrate::Notes::new(),
             watch: &args.watch,
             frames: &args.frames,
         })
+    }
+
+    /// Calibrates the devices that the warm-up runs used, and freezes what both arms follow.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be frozen.
+    pub(super) fn calibrate(
+        &mut self,
+        setups: &[Setup; 2],
+        budget: Option<Duration>,
+        say: &dyn Fn(&str),
+    ) -> Result<()> {
+        let Some(budget) = budget.filter(|_| !self.is_interrupted()) else {
+            return Ok(());
+        };
+        let devices = self.devices.iter().map(String::as_str);
+        self.calibrated = calibrate::devices(&mut self.session, setups, devices, budget, say)?;
+        Ok(())
     }
 
     /// Adds to the result what a reader must know of how it was measured.
@@ -83,6 +105,10 @@ impl<'a> Runner<'a> {
         let warmed = self.warmed.load(Ordering::Relaxed) >> 20;
         file.versions
             .insert("warmed host memory, MiB".to_owned(), warmed.to_string());
+        for (device, text) in &self.calibrated {
+            let name = format!("calibration of {device}");
+            file.versions.insert(name, text.clone());
+        }
         for missing in &self.session.layers().missing {
             file.notes.push(format!(
                 "{} was not found: its host paths are not seen",
@@ -169,6 +195,7 @@ impl Executor for Runner<'_> {
         self.frames.read_into(&mut run, start)?;
         let ledgers = self.session.ledgers();
         self.layers_seen |= !ledgers.is_empty();
+        self.devices.extend(collect::devices(&ledgers));
         collect::from_ledgers(&mut run, &ledgers);
         let text = fs::read(&output).unwrap_or_default();
         collect::from_output(&mut run, self.metrics, &String::from_utf8_lossy(&text));

@@ -67,29 +67,6 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Calibrates every device that has no calibration yet, without a word; one that fails is left out.
-///
-/// # Errors
-///
-/// If the store cannot be read or written. No OpenCL here is nothing to calibrate.
-pub(super) fn missing(budget: Duration) -> Result<()> {
-    let (settings, _problems) = Settings::from_environment();
-    let store = Store::new(default_folder(&settings)?);
-    let Ok(functions) = Functions::load("libOpenCL.so.1") else {
-        return Ok(());
-    };
-    for device in devices(&functions).unwrap_or_default() {
-        let key = key(&device);
-        if store.load(&key)?.is_some() {
-            continue;
-        }
-        if let Ok(calibration) = measure(&functions, &device, budget) {
-            store.save(&Entry::new(key, &calibration)?)?;
-        }
-    }
-    Ok(())
-}
-
 /// The key under which a device's calibration is stored; the layer asks with the same.
 fn key(device: &Device) -> Key {
     Key::of_this_machine(Calibration::SUBJECT, &device.name, &device.driver)

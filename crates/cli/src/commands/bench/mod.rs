@@ -11,11 +11,14 @@ mod calls;
 mod cell;
 mod memory;
 mod output;
+mod probe;
 mod readback;
 mod textures;
 mod transfer;
 mod upload;
 mod waits;
+
+pub(crate) use probe::{Listed, Probed, list as list_devices, measure as probe_device};
 
 /// Measures a host path on this machine.
 #[derive(Debug, clap::Args)]
@@ -52,15 +55,6 @@ struct UploadArgs {
     transfer: transfer::Args,
     #[command(flatten)]
     textures: textures::Args,
-}
-
-/// Calibrates every OpenCL device that has no calibration yet, for `towpath ab --calibrate`.
-///
-/// # Errors
-///
-/// If the store of calibrations cannot be used.
-pub(crate) fn calibrate_missing(budget: std::time::Duration) -> Result<()> {
-    calibrate::missing(budget)
 }
 
 /// Runs the bench that was asked for.

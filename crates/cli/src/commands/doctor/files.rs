@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::finding::Finding;
 
 /// Folders that the dynamic linker of common distributions searches.
-const LIBRARY_FOLDERS: &[&str] = &[
+pub(super) const LIBRARY_FOLDERS: &[&str] = &[
     "/usr/lib/x86_64-linux-gnu",
     "/usr/lib/aarch64-linux-gnu",
     "/usr/lib64",
@@ -18,7 +18,7 @@ const LIBRARY_FOLDERS: &[&str] = &[
 
 /// All of them, in the order of the report.
 pub(super) fn findings() -> Vec<Finding> {
-    let mut all = opencl();
+    let mut all = vec![opencl()];
     all.extend(vulkan());
     all.extend([
         huge_pages(),
@@ -31,39 +31,14 @@ pub(super) fn findings() -> Vec<Finding> {
     all
 }
 
-/// The loader, whether it takes layers, and the drivers that are registered with it.
-fn opencl() -> Vec<Finding> {
-    let loader = match library("libOpenCL.so.1") {
-        None => Finding::unavailable("readback", "OpenCL loader", "no libOpenCL.so.1")
-            .advise("install the OpenCL loader (Debian: ocl-icd-libopencl1)"),
-        Some(path) => match fs::read(&path) {
-            Ok(bytes) if contains(&bytes, b"OPENCL_LAYERS") => Finding::good(
-                "readback",
-                "OpenCL loader",
-                format!("{} loads layers", path.display()),
-            ),
-            Ok(_) => Finding::unavailable(
-                "readback",
-                "OpenCL loader",
-                format!("{} loads no layers", path.display()),
-            )
-            .advise("programs that link it cannot be seen: use a loader with layers (ocl-icd 2.3, Khronos)"),
-            Err(error) => Finding::unavailable(
-                "readback",
-                "OpenCL loader",
-                format!("cannot read {}: {error}", path.display()),
-            ),
-        },
-    };
-    vec![
-        loader,
-        registered(
-            "readback",
-            "OpenCL drivers",
-            &["/etc/OpenCL/vendors"],
-            "icd",
-        ),
-    ]
+/// The drivers that are registered with the OpenCL loader.
+fn opencl() -> Finding {
+    registered(
+        "readback",
+        "OpenCL drivers",
+        &["/etc/OpenCL/vendors"],
+        "icd",
+    )
 }
 
 fn vulkan() -> Vec<Finding> {
@@ -189,14 +164,15 @@ fn pressure() -> Finding {
 }
 
 /// The first library of that name in the linker's folders.
-pub(super) fn library(name: &str) -> Option<PathBuf> {
+fn library(name: &str) -> Option<PathBuf> {
     LIBRARY_FOLDERS
         .iter()
         .map(|folder| Path::new(folder).join(name))
         .find(|path| path.exists())
 }
 
-fn contains(haystack: &[u8], needle: &[u8]) -> bool {
+/// Whether the bytes of `needle` occur.
+pub(super) fn contains(haystack: &[u8], needle: &[u8]) -> bool {
     haystack
         .windows(needle.len())
         .any(|window| window == needle)
