@@ -29,7 +29,7 @@ pub(super) type Notes = Vec<(String, String)>;
 /// notes say so.
 pub(super) fn devices<'a>(
     session: &mut Session,
-    setups: &[Setup; 2],
+    setups: &[Setup],
     devices: impl Iterator<Item = &'a str>,
     budget: Duration,
     say: &dyn Fn(&str),

@@ -88,7 +88,7 @@ impl<'a> Runner<'a> {
     /// If it cannot be frozen.
     pub(super) fn calibrate(
         &mut self,
-        setups: &[Setup; 2],
+        setups: &[Setup],
         budget: Option<Duration>,
         say: &dyn Fn(&str),
     ) -> Result<()> {
