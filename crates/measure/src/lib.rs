@@ -48,6 +48,7 @@ pub mod results;
 pub mod sample;
 pub mod signflip;
 pub mod simulation;
+mod special;
 pub mod student;
 pub mod ttest;
 pub mod units;

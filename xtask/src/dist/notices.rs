@@ -26,6 +26,16 @@ struct Library {
 ///
 /// If cargo does not say what is linked.
 pub(crate) fn collect(packages: &[&str]) -> Result<String> {
+    let mut text =
+        "Libraries of others that are linked into towpath, and their licences.\n".to_owned();
+    for library in &linked_into(packages)? {
+        text.push_str(&notice(library)?);
+    }
+    Ok(text)
+}
+
+/// The libraries of others that are linked into `packages`.
+fn linked_into(packages: &[&str]) -> Result<BTreeSet<Library>> {
     let mut words = vec![
         "tree", "--edges", "normal", "--prefix", "none", "--format", "{p}",
     ];
@@ -48,12 +58,29 @@ pub(crate) fn collect(packages: &[&str]) -> Result<String> {
     if libraries.is_empty() {
         bail!("cargo names no library that is linked in");
     }
-    let mut text =
-        "Libraries of others that are linked into towpath, and their licences.\n".to_owned();
-    for library in &libraries {
-        text.push_str(&notice(library)?);
-    }
-    Ok(text)
+    Ok(libraries)
+}
+
+/// Whether a licence, as Cargo writes it, leaves a choice that goes with a program under GPL-2.0 alone.
+#[cfg(test)]
+fn goes_with_gpl_2(licence: &str) -> bool {
+    // Each has no more conditions than a notice. Apache-2.0 alone has some that GPL-2.0 does not allow.
+    const FREE: [&str; 8] = [
+        "MIT",
+        "BSD-2-Clause",
+        "BSD-3-Clause",
+        "ISC",
+        "Zlib",
+        "BSL-1.0",
+        "0BSD",
+        "Unlicense",
+    ];
+    // "A AND B" asks for both; "/" is the old way to write OR.
+    licence.split(" AND ").all(|part| {
+        part.replace('/', " OR ")
+            .split(" OR ")
+            .any(|choice| FREE.contains(&choice.trim().trim_matches(['(', ')'])))
+    })
 }
 
 fn ask(words: &[&str]) -> Result<String> {
@@ -172,6 +199,46 @@ mod tests {
         let names: Vec<&str> = found.iter().map(|library| library.name.as_str()).collect();
         assert_eq!(names, ["ash", "libc"]);
         assert!(libraries(&Value::Null, &linked).is_empty());
+    }
+
+    /// docs/integration.md, "May I link it?", rests on this.
+    #[test]
+    fn all_that_the_c_library_links_goes_with_programs_under_gpl_2_alone() {
+        let libraries = linked_into(&["towpath-capi"]).unwrap();
+        assert!(libraries.len() > 5, "{libraries:?}");
+        for library in libraries {
+            // Run by the compiler, not linked.
+            let is_tool =
+                ["proc-macro2", "quote", "syn", "unicode-ident"].contains(&&*library.name);
+            assert!(
+                is_tool || goes_with_gpl_2(&library.licence),
+                "{} {}: {}",
+                library.name,
+                library.version,
+                library.licence
+            );
+        }
+    }
+
+    #[test]
+    fn licences_with_and_without_a_choice() {
+        for licence in [
+            "MIT",
+            "MIT/Apache-2.0",
+            "Apache-2.0 OR MIT",
+            "(MIT OR Apache-2.0) AND ISC",
+        ] {
+            assert!(goes_with_gpl_2(licence), "{licence}");
+        }
+        for licence in [
+            "Apache-2.0",
+            "MPL-2.0",
+            "MIT AND Apache-2.0",
+            "(MIT OR Apache-2.0) AND Unicode-3.0",
+            "see below",
+        ] {
+            assert!(!goes_with_gpl_2(licence), "{licence}");
+        }
     }
 
     #[test]

@@ -4,12 +4,11 @@
 //! a uniform prior over its bias grows a stake E = 2^n B(s + 1, n - s + 1), which exceeds 1 / level with
 //! probability at most `level`, however often one looks (Ville). Eight unanimous pairs suffice at 5 %.
 
-use statrs::function::gamma;
-
 use super::paired::{differences, relative_spread};
 use super::{Judgement, Method, Question, Remark};
 use crate::error::{Error, Result};
 use crate::sample::{check_finite, deviation, median};
+use crate::special::ln_gamma;
 
 /// The stake of the sign e-process after some pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -45,7 +44,7 @@ impl SignProcess {
 
 /// ln(2^n B(s + 1, n - s + 1)) = n ln 2 - ln(n + 1)! + ln s! + ln (n - s)!.
 fn log_stake(below: usize, above: usize) -> f64 {
-    let factorial = |n: usize| gamma::ln_gamma(n as f64 + 1.0);
+    let factorial = |n: usize| ln_gamma(n as f64 + 1.0);
     let pairs = below + above;
     let evidence = factorial(below) + factorial(above) - factorial(pairs + 1);
     // A stake on nothing is exactly 1.
