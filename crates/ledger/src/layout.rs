@@ -179,6 +179,7 @@ const _: () = {
 };
 
 /// Bucket of `value` in a histogram of `buckets` buckets: its significant bits, the last is open.
+#[inline]
 pub(crate) fn bucket(value: u64, buckets: usize) -> usize {
     let bits = u64::BITS - value.leading_zeros();
     usize::try_from(bits).unwrap_or(usize::MAX).min(buckets - 1)

@@ -60,6 +60,7 @@ pub(crate) unsafe fn unmap(ledger: NonNull<Ledger>) {
 /// # Safety
 ///
 /// `pointer` is null or comes from [`map_file`] and stays mapped for `'a`.
+#[inline]
 pub(crate) unsafe fn borrow<'a>(pointer: *mut Ledger) -> Option<&'a Ledger> {
     // SAFETY: the caller's promise; every field is an atomic, for which any bytes are valid and
     // stores by other threads and processes are allowed.
@@ -114,6 +115,7 @@ impl GuardPage {
     }
 
     /// The guard in the page.
+    #[inline]
     pub(crate) fn get(&self) -> &Guard {
         // SAFETY: the page stays mapped until drop, is aligned to a page, and its zeros or later
         // atomic stores are valid values of a `Guard`.

@@ -23,11 +23,13 @@ pub(crate) struct Process {
 static PROCESS: OnceLock<Process> = OnceLock::new();
 
 /// Reads the settings at the first instance; later calls give the same.
+#[inline]
 pub(crate) fn get() -> &'static Process {
     PROCESS.get_or_init(Process::read)
 }
 
 /// The moment now, on the monotonic clock.
+#[inline]
 pub(crate) fn now() -> Nanos {
     MonotonicClock.now()
 }

@@ -17,7 +17,7 @@ macro_rules! sites {
         #[derive(Clone, Copy, Debug, Eq, PartialEq)]
         pub(crate) enum At { $($(#[$doc])* $name,)+ }
 
-        const SITES: &[(HostPath, &str)] = &[$((HostPath::$path, $call),)+];
+        const SITES: [(HostPath, &str); [$($call),+].len()] = [$((HostPath::$path, $call),)+];
     };
 }
 
@@ -47,7 +47,8 @@ sites! {
 
 /// A device's sites.
 pub(crate) struct Recorder {
-    sites: Vec<SiteId>,
+    /// The process's ledger and the sites in it; kept here, so that a call looks up neither.
+    to: Option<(&'static Writer, [SiteId; SITES.len()])>,
     presents: AtomicU64,
     last_present: AtomicU64,
 }
@@ -68,6 +69,7 @@ pub(crate) enum Wait {
 pub(crate) struct Started(Nanos);
 
 /// Reads the clock before a call is passed on.
+#[inline]
 pub(crate) fn start() -> Started {
     Started(process::now())
 }
@@ -80,20 +82,20 @@ impl Started {
 }
 
 impl Recorder {
-    pub(crate) fn new(process: &Process, device: &str) -> Self {
-        let sites = process.ledger.as_ref().map_or_else(Vec::new, |ledger| {
-            let site = |(path, call): &(HostPath, &'static str)| {
+    pub(crate) fn new(process: &'static Process, device: &str) -> Self {
+        let to = process.ledger.as_ref().map(|ledger| {
+            let site = |(path, call)| {
                 ledger.site(&SiteKey {
-                    path: *path,
+                    path,
                     call,
                     device,
                     stack: Stack::NONE,
                 })
             };
-            SITES.iter().map(site).collect()
+            (ledger, SITES.map(site))
         });
         Self {
-            sites,
+            to,
             presents: AtomicU64::new(0),
             last_present: AtomicU64::new(0),
         }
@@ -101,40 +103,35 @@ impl Recorder {
 
     /// Records a call that began at `started` and ends now.
     pub(crate) fn call(&self, at: At, started: Started, bytes: u64, outcome: Outcome) -> Nanos {
-        let end = process::now();
-        let wall = Nanos(end.0.saturating_sub(started.0.0));
-        // `At` and `SITES` are made from one list.
-        let index = at as usize;
-        if let (Some(ledger), Some(site)) = (ledger(), self.sites.get(index)) {
-            let call = Call {
-                start: started.0,
-                bytes,
-                wall,
-                outcome,
-                ..Call::default()
-            };
-            ledger.record(*site, &call);
+        let call = ended(started, bytes, outcome);
+        if let Some((ledger, site)) = self.at(at) {
+            ledger.record(site, &call);
         }
-        wall
+        call.wall
     }
 
     /// A wait, and what was known of it.
+    #[inline]
     pub(crate) fn wait(&self, at: At, started: Started, objects: u32, how: Wait) {
-        let outcome = match how {
-            Wait::Skipped => Outcome::WaitSkipped,
-            Wait::Repeated | Wait::New => Outcome::Observed,
+        let (outcome, totals): (_, &[Counter]) = match how {
+            Wait::New => (Outcome::Observed, &[Counter::WaitsEntered]),
+            Wait::Repeated => {
+                let both = &[Counter::WaitsEntered, Counter::WaitsRepeated];
+                (Outcome::Observed, both)
+            }
+            Wait::Skipped => (Outcome::WaitSkipped, &[Counter::WaitsRepeated]),
         };
-        let wall = self.call(at, started, 0, outcome);
-        if let Some(ledger) = ledger() {
-            if how != Wait::Skipped {
-                ledger.count(Counter::WaitsEntered, 1);
-            }
-            if how != Wait::New {
-                ledger.count(Counter::WaitsRepeated, 1);
-            }
-            ledger.histogram(Histogram::WaitNanos, wall.0);
-            ledger.histogram(Histogram::WaitObjects, u64::from(objects));
+        let call = ended(started, 0, outcome);
+        if let Some((ledger, site)) = self.at(at) {
+            ledger.wait(site, &call, u64::from(objects), totals);
         }
+    }
+
+    #[inline]
+    fn at(&self, at: At) -> Option<(&'static Writer, SiteId)> {
+        let (ledger, sites) = self.to.as_ref()?;
+        // `At` and `SITES` are made from one list.
+        sites.get(at as usize).map(|site| (*ledger, *site))
     }
 
     /// Pipelines made by one call.
@@ -164,6 +161,19 @@ impl Recorder {
                 ledger.histogram(Histogram::FrameNanos, at.0.saturating_sub(last));
             }
         }
+    }
+}
+
+/// The call as it stands now.
+#[inline]
+fn ended(started: Started, bytes: u64, outcome: Outcome) -> Call {
+    let wall = process::now().0.saturating_sub(started.0.0);
+    Call {
+        start: started.0,
+        bytes,
+        wall: Nanos(wall),
+        outcome,
+        ..Call::default()
     }
 }
 
