@@ -82,6 +82,61 @@ pub fn deviation(values: &[f64]) -> f64 {
     variance(values).sqrt()
 }
 
+/// Puts each of the places `wanted` (rising) right, as sorting would, and the values between them on their sides.
+///
+/// # Cost
+///
+/// About n log2 of the number of places, in place; two threads where there are enough values.
+pub fn select(values: &mut [f64], wanted: &[usize]) {
+    /// Below it, one thread: starting another costs some ten thousand comparisons.
+    const PARALLEL_MIN: usize = 1 << 18;
+    let middle = wanted.len() / 2;
+    let Some(&place) = wanted.get(middle).filter(|place| **place < values.len()) else {
+        if let Some(wanted) = wanted.get(..middle).filter(|wanted| !wanted.is_empty()) {
+            select(values, wanted);
+        }
+        return;
+    };
+    let (below, _, above) = values.select_nth_unstable_by(place, f64::total_cmp);
+    let (left, right) = wanted.split_at(middle);
+    let right: Vec<usize> = right
+        .iter()
+        .filter(|other| **other > place)
+        .map(|other| other - place - 1)
+        .collect();
+    if below.len().min(above.len()) < PARALLEL_MIN {
+        select(below, left);
+        select(above, &right);
+        return;
+    }
+    let is_started = std::thread::scope(|scope| {
+        let other = std::thread::Builder::new();
+        let started = other.spawn_scoped(scope, || select(above, &right));
+        select(below, left);
+        started.is_ok()
+    });
+    if !is_started {
+        select(above, &right);
+    }
+}
+
+/// Both answers; on two threads if `is_long` and another thread is to be had.
+pub(crate) fn both<A: Send, B>(
+    is_long: bool,
+    first: impl Fn() -> A + Sync,
+    second: impl FnOnce() -> B,
+) -> (A, B) {
+    if !is_long {
+        return (first(), second());
+    }
+    std::thread::scope(|scope| {
+        let started = std::thread::Builder::new().spawn_scoped(scope, &first);
+        let second = second();
+        let answer = started.ok().and_then(|thread| thread.join().ok());
+        (answer.unwrap_or_else(&first), second)
+    })
+}
+
 /// The values in order (`total_cmp`).
 #[must_use]
 pub fn sorted(values: &[f64]) -> Vec<f64> {

@@ -8,7 +8,7 @@ use super::LogError;
 const CHUNK: usize = 1 << 18;
 
 /// A longer line is no row of a log.
-const LINE_MAX: usize = 1 << 24;
+pub(super) const LINE_MAX: usize = 1 << 24;
 
 /// A line, its number, and whether it ended with a line feed.
 pub(super) type Row<'a> = (&'a [u8], usize, bool);
@@ -134,6 +134,13 @@ impl<R: Read> Lines<R> {
         }
         let head = self.buffer.get(self.start..self.end).unwrap_or_default();
         Ok(head.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{'))
+    }
+
+    /// The reader, and what was read of it and not given yet.
+    pub(super) fn into_rest(self) -> (R, Vec<u8>) {
+        let rest = self.buffer.get(self.start..self.end).unwrap_or_default();
+        let rest = rest.to_vec();
+        (self.reader, rest)
     }
 
     /// Everything that has not been given yet.

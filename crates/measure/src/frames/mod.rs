@@ -7,10 +7,12 @@
 //! - A log that holds only samples of the frames says so ([`FrameRun::coverage`]), and [`metrics`] refuses what
 //!   needs every frame.
 
+mod blocks;
 mod capframex;
 mod header;
 mod lines;
 pub mod metrics;
+mod rows;
 pub mod sketch;
 mod table;
 
@@ -160,12 +162,12 @@ pub enum LogError {
 /// # Errors
 ///
 /// [`LogError`]; damaged rows are no error, they are counted.
-pub fn read(reader: impl Read, options: &ReadOptions) -> Result<FrameLog, LogError> {
+pub fn read(reader: impl Read + Send, options: &ReadOptions) -> Result<FrameLog, LogError> {
     let mut lines = lines::Lines::new(reader);
     let log = if lines.starts_with_brace()? {
         capframex::read(&lines.rest()?, options)?
     } else {
-        table::read(&mut lines, options)?
+        table::read(lines, options)?
     };
     if log.runs.iter().all(|run| run.frame_ms.is_empty()) {
         return Err(LogError::Empty {

@@ -1,7 +1,8 @@
 //! A run's frames in the few numbers that a picture needs.
 
+use super::metrics::Ordered;
 use crate::convert::floor_count;
-use crate::sample::{quantile, sorted, sum};
+use crate::sample::{quantile, sum};
 
 /// Frames in slices of time, and their distribution.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,9 +15,22 @@ pub struct Sketch {
     pub ladder: Vec<(f64, f64)>,
 }
 
+/// Shares of frames at which the ladder has a step.
+pub(super) fn shares() -> impl Iterator<Item = f64> {
+    let body = (0..=98).map(|percent| f64::from(percent) / 100.0);
+    let tail = (1..=60).map(|step| 1.0 - 0.02 * 10.0_f64.powf(-f64::from(step) / 20.0));
+    body.chain(tail).chain([1.0])
+}
+
 /// Sketches frames with at most `slices_max` slices; no spike is lost.
 #[must_use]
 pub fn sketch(frame_ms: &[f64], slices_max: usize) -> Sketch {
+    sketch_ordered(frame_ms, &Ordered::of(frame_ms), slices_max)
+}
+
+/// As [`sketch`], for frames that were ordered already.
+#[must_use]
+pub fn sketch_ordered(frame_ms: &[f64], ordered: &Ordered, slices_max: usize) -> Sketch {
     let total = sum(frame_ms.iter().copied());
     if frame_ms.is_empty() || slices_max == 0 {
         return Sketch::default();
@@ -44,12 +58,8 @@ pub fn sketch(frame_ms: &[f64], slices_max: usize) -> Sketch {
         Some(*last)
     });
     let slices = filled.collect();
-    let ordered = sorted(frame_ms);
-    let body = (0..=98).map(|percent| f64::from(percent) / 100.0);
-    let tail = (1..=60).map(|step| 1.0 - 0.02 * 10.0_f64.powf(-f64::from(step) / 20.0));
-    let shares = body.chain(tail).chain([1.0]);
-    let ladder = shares
-        .map(|share| (share, quantile(&ordered, share)))
+    let ladder = shares()
+        .map(|share| (share, quantile(ordered.values(), share)))
         .collect();
     Sketch {
         slice_s: slice_ms / 1e3,

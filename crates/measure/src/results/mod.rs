@@ -85,6 +85,17 @@ impl Rejections {
         }
     }
 
+    /// Goes on with what was rejected later in the file, `lines` lines further down.
+    pub(crate) fn join(&mut self, later: Self, lines: usize) {
+        self.count += later.count;
+        let room = SHOWN_MAX.saturating_sub(self.first.len());
+        let later = later.first.into_iter().take(room);
+        self.first.extend(later.map(|rejected| Rejected {
+            line: rejected.line + lines,
+            ..rejected
+        }));
+    }
+
     /// One line for a report; `None` if nothing was rejected.
     #[must_use]
     pub fn summary(&self) -> Option<String> {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use towpath_measure::frames::metrics::Ordered;
 use towpath_measure::frames::{self, FrameRun, ReadOptions, Target, metrics, sketch};
 use towpath_measure::{Arm, bootstrap};
 use towpath_report::result::FrameLine;
@@ -100,13 +101,16 @@ impl Log {
                 "frames are held at a rate: their average says nothing, late ones do".to_owned(),
             );
         }
+        if frames.len() > RESAMPLED_MAX {
+            return;
+        }
         let (Some(rho), Some(effective)) = (
             bootstrap::autocorrelation(frames),
             bootstrap::effective_length(frames),
         ) else {
             return;
         };
-        if frames.len() >= 100 && frames.len() <= RESAMPLED_MAX && self.frames.is_complete() {
+        if frames.len() >= 100 && self.frames.is_complete() {
             let means = bootstrap::block_means(frames, bootstrap::block_length(frames), 999, 1);
             let interval = bootstrap::percentile(&means, 0.05);
             self.notes.push(format!(
@@ -129,7 +133,8 @@ impl Log {
         let mut run = Run::new(arm, number);
         run.source = Some(self.name.clone());
         let frames = &self.frames.frame_ms;
-        for metric in metrics::evaluate(frames, target) {
+        let ordered = Ordered::of(frames);
+        for metric in metrics::evaluate_ordered(frames, &ordered, target) {
             if metric.needs_all && !self.frames.is_complete() {
                 run.cannot_read(&metric.name, "the log is a sample of the frames");
             } else {
@@ -144,7 +149,7 @@ impl Log {
                 ));
             }
         }
-        let sketch = sketch::sketch(frames, SLICES_MAX);
+        let sketch = sketch::sketch_ordered(frames, &ordered, SLICES_MAX);
         run.frames = Some(FrameLine {
             frames: frames.len(),
             slice_s: sketch.slice_s,
