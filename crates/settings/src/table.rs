@@ -155,11 +155,17 @@ impl Settings {
     /// A variable that starts with `TOWPATH_` and stands in no table is a [`Problem`]: it is most
     /// often a slip of the pen. Those of the test tools are left alone.
     ///
+    /// In a process with more rights than its caller (setuid, setgid, file capabilities) the environment
+    /// is the caller's word, and nothing of it counts: all settings are their defaults.
+    ///
     /// # Cost
     ///
     /// Copies the environment once; call it once per process.
     #[must_use]
     pub fn from_environment() -> (Self, Vec<Problem>) {
+        if towpath_sys::process::is_secure() {
+            return Self::read(|_name| None);
+        }
         let (settings, mut problems) = Self::read(|name| {
             #[expect(clippy::disallowed_methods, reason = "this is the settings table")]
             std::env::var_os(name)

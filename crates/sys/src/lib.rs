@@ -13,6 +13,7 @@ pub mod dma_buf;
 pub mod drm;
 pub mod madvise;
 pub mod pagemap;
+pub mod process;
 pub mod procmap;
 pub mod udmabuf;
 pub mod vulkan;

@@ -44,6 +44,8 @@ const SCENES: &[(&str, Scene)] = &[
     ("fork", processes::fork),
     ("close-all", processes::close_all),
     ("child", processes::child),
+    ("forks-that-read", processes::forks_that_read),
+    ("initialise", processes::initialise),
     ("two-devices", life::two_devices),
     ("again", life::again),
     ("leak", life::leak),

@@ -76,3 +76,55 @@ pub(crate) fn child() {
     count("layers of the child", text.trim().split(':').count() as u64);
     cl.close();
 }
+
+/// Forks before any OpenCL; then both processes read, each with a device of its own.
+pub(crate) fn forks_that_read() {
+    // SAFETY: nothing has threads yet.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "fork");
+    let cl = Cl::open();
+    let buffer = cl.buffer(BYTES);
+    let host = Host::new(Kind::Cold, BYTES);
+    let answer = cl.read(buffer, BYTES, host.at(0));
+    let bytes = hash(&host.content());
+    cl.release(buffer);
+    cl.close();
+    if child == 0 {
+        let is_good = answer == 0 && bytes != hash(&vec![0; BYTES]);
+        // SAFETY: leaves without the parent's buffers.
+        unsafe { libc::_exit(if is_good { 7 } else { 8 }) };
+    }
+    let mut status = 0;
+    // SAFETY: the child made above.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    see("child", libc::WEXITSTATUS(status));
+    see("parent", answer);
+    see("bytes", format!("{bytes:x}"));
+}
+
+/// Loads the layer named by `TOWPATH_TEST_LAYER` as a loader would, and counts what it takes over.
+pub(crate) fn initialise() {
+    type Initialise =
+        unsafe extern "C" fn(u32, *const usize, *mut u32, *mut *const usize) -> libc::c_int;
+    extern "C" fn below() -> libc::c_int {
+        -1
+    }
+    let path = std::env::var_os("TOWPATH_TEST_LAYER").unwrap();
+    // SAFETY: the layer's constructors do nothing.
+    let library = unsafe { libloading::Library::new(path) }.unwrap();
+    // SAFETY: the type is that of the layers' header.
+    let start = unsafe { library.get::<Initialise>(b"clInitLayer") }.unwrap();
+    let target = [below as *const () as usize; 150];
+    let (mut entries, mut table) = (0, std::ptr::null());
+    // SAFETY: the table has as many entries as are said.
+    let answer = unsafe { start(150, target.as_ptr(), &raw mut entries, &raw mut table) };
+    see("answer", answer);
+    let taken = (0..entries as usize)
+        // SAFETY: the layer gave so many entries, and keeps them.
+        .filter(|index| unsafe { table.add(*index).read() } != 0)
+        .count();
+    count("taken", taken as u64);
+    // SAFETY: reads the auxiliary vector.
+    count("secure", unsafe { libc::getauxval(libc::AT_SECURE) });
+    let _kept = std::mem::ManuallyDrop::new(library);
+}

@@ -4,5 +4,6 @@
 
 mod common;
 mod counts;
+mod rights;
 mod same;
 mod staging;

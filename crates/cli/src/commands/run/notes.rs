@@ -28,7 +28,8 @@ pub(super) fn before(args: &Args, session: Option<&Session>, settings: &Settings
         .and_then(|name| program::resolve(name, settings.path.as_deref()));
     if let Some(reason) = file.as_deref().and_then(program::secure_reason) {
         notes.push(format!(
-            "the program is {reason}: the system ignores layers for it, so that nothing is recorded"
+            "the program is {reason}: no layer counts in it (loaders ignore the variables, or our layers \
+             do), so that nothing is recorded"
         ));
     }
     notes
