@@ -62,6 +62,13 @@ unsafe fn watched(
         // SAFETY: the program's arguments, unchanged.
         None => unsafe { next_ioctl(fd, request, argument) },
     };
+    if answer == 0
+        && let Some(ledger) = &state.ledger
+        // SAFETY: the request succeeded with this argument.
+        && unsafe { observe::is_frame(number, argument) }
+    {
+        ledger.count(Counter::Frames, 1);
+    }
     if let (Some((ledger, name)), Some(start)) = (observed, start) {
         let code = if answer < 0 { errno() } else { 0 };
         let seen = Seen {

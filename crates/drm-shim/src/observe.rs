@@ -41,6 +41,30 @@ pub(crate) fn name(request: u32) -> Option<&'static str> {
         .map(|(_, name)| *name)
 }
 
+/// `DRM_IOCTL_MODE_PAGE_FLIP` and `DRM_IOCTL_MODE_ATOMIC`, type and number.
+const PAGE_FLIP: u32 = 0x64b0;
+const ATOMIC: u32 = 0x64bc;
+/// A commit that is only tried.
+const ATOMIC_TEST_ONLY: u32 = 0x0100;
+
+/// Whether a request that succeeded showed a frame: a page flip, or an atomic commit that was not only
+/// tried.
+///
+/// # Safety
+///
+/// `argument` is what the program passed with the request, which has succeeded.
+pub(crate) unsafe fn is_frame(request: u32, argument: *const c_void) -> bool {
+    match request & 0xffff {
+        PAGE_FLIP => true,
+        ATOMIC => {
+            // SAFETY: the kernel read the struct, which begins with its flags.
+            let flags = unsafe { argument.cast::<u32>().read_unaligned() };
+            flags & ATOMIC_TEST_ONLY == 0
+        }
+        _ => false,
+    }
+}
+
 /// The time, for a call that is recorded.
 pub(crate) fn now() -> Nanos {
     MonotonicClock.now()
@@ -197,15 +221,21 @@ fn record_wait(
     point: Option<(u32, u64)>,
 ) {
     ledger.count(Counter::WaitsEntered, 1);
-    ledger.histogram(Histogram::WaitObjects, u64::from(objects));
+    let more = u64::from(objects.saturating_sub(1));
+    ledger.histogram(Histogram::WaitMoreObjects, more);
     ledger.histogram(Histogram::WaitNanos, wall.0);
     let deadline = u64::try_from(timeout).unwrap_or(0);
     if deadline <= seen.start.0 {
         ledger.count(Counter::WaitsPolled, 1);
-    } else if seen.code == libc::ETIME {
-        ledger.count(Counter::WaitsTimedOut, 1);
-        let end = seen.start.0.saturating_add(wall.0);
-        ledger.histogram(Histogram::WaitLateNanos, end.saturating_sub(deadline));
+    } else {
+        ledger.count(Counter::WaitNanosAsleep, wall.0);
+        if seen.code == libc::ETIME {
+            ledger.count(Counter::WaitsTimedOut, 1);
+            let end = seen.start.0.saturating_add(wall.0);
+            let late = end.saturating_sub(deadline);
+            ledger.histogram(Histogram::WaitLateNanos, late);
+            ledger.count(Counter::WaitNanosLate, late);
+        }
     }
     if let Some((handle, point)) = point
         && is_repeat(seen.fd, handle, point)
@@ -251,6 +281,20 @@ mod tests {
         assert!(!is_repeat(3, 7, 11));
         EPOCH.fetch_add(1, Ordering::Relaxed);
         assert!(!is_repeat(3, 7, 10));
+    }
+
+    #[test]
+    fn commits_that_are_only_tried_are_no_frames() {
+        let frame = |request, flags: u32| {
+            let words = [flags, 0, 0, 0];
+            // SAFETY: longer than what is read.
+            unsafe { is_frame(request, words.as_ptr().cast()) }
+        };
+        assert!(frame(0xc038_64bc, 0));
+        assert!(frame(0xc038_64bc, 0x201));
+        assert!(!frame(0xc038_64bc, ATOMIC_TEST_ONLY));
+        assert!(frame(0xc018_64b0, 1));
+        assert!(!frame(SyncobjWait::REQUEST, 0));
     }
 
     #[test]

@@ -1,21 +1,38 @@
 //! Observing on the kernel's own render node, in the guest.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
-use towpath_guest::{Kernel, Machine, static_program};
+use towpath_guest::{Kernel, Machine, Report, static_program};
 use towpath_needs::{Need, artifact, can_run};
 
-#[test]
-fn the_shim_observes_a_program_on_virtio_gpu() {
-    if !can_run(&[Need::Qemu]) {
-        return;
-    }
+/// The program without its debug information: the guest unpacks all files into its memory.
+fn stripped(name: &str, folder: &Path) -> std::path::PathBuf {
+    let out = folder.join(name);
+    let strip = Command::new("strip")
+        .arg("-o")
+        .args([&out, &artifact(name)])
+        .status();
+    assert!(strip.unwrap().success());
+    out
+}
+
+fn observe() -> Report {
+    let folder = tempfile::tempdir().unwrap();
     let program = static_program("towpath-sync-programs", "observe-in-guest").unwrap();
     let mut machine = Machine::new(Kernel::V6_12)
         .program(program)
-        .timeout(Duration::from_mins(5))
-        .file("sync-conformance", artifact("sync-conformance"))
-        .file("libtowpath_drm_shim.so", artifact("libtowpath_drm_shim.so"));
+        .timeout(Duration::from_mins(5));
+    for name in [
+        "sync-conformance",
+        "gears",
+        "towpath",
+        "libtowpath_drm_shim.so",
+    ] {
+        machine = machine.file(name, stripped(name, folder.path()));
+    }
     for library in [
         "libc.so.6",
         "libgcc_s.so.1",
@@ -33,15 +50,61 @@ fn the_shim_observes_a_program_on_virtio_gpu() {
         report.output,
         report.console
     );
-    for line in [
-        "waits entered ",
-        "waits that only looked ",
-        "site DRM_IOCTL_SYNCOBJ_WAIT ",
-    ] {
-        assert!(
-            report.output.contains(line),
-            "no {line:?} in {}",
-            report.output
-        );
+    report
+}
+
+/// The numbers of a `gears ARM` line: requests, eventfds, frames.
+fn gears(report: &Report, arm: &str) -> [u64; 3] {
+    let line = report.value(&format!("gears {arm}")).unwrap();
+    let numbers = line.split(' ').skip(1).step_by(2);
+    let numbers: Vec<u64> = numbers.map(|number| number.parse().unwrap()).collect();
+    numbers.try_into().unwrap()
+}
+
+fn has(report: &Report, lines: &[&str]) {
+    for line in lines {
+        let is_there = report.output.contains(line);
+        assert!(is_there, "no {line:?} in {}", report.output);
     }
+}
+
+#[test]
+fn the_shim_and_towpath_run_observe_programs_on_virtio_gpu() {
+    if !can_run(&[Need::Qemu]) {
+        return;
+    }
+    let report = observe();
+    has(
+        &report,
+        &[
+            "waits entered ",
+            "waits that only looked ",
+            "histogram objects per wait beyond the first ",
+            "site DRM_IOCTL_SYNCOBJ_WAIT ",
+        ],
+    );
+
+    // Gears, 100 frames: the kernel's requests at most half of those of eventfd and poll.
+    let [peer, peer_eventfds, frames] = gears(&report, "eventfd");
+    assert_eq!((peer_eventfds, frames), (197, 100));
+    let [ours, eventfds, frames] = gears(&report, "drm");
+    assert_eq!((eventfds, frames), (0, 100));
+    assert!(ours * 2 <= peer + 10, "{ours} of {peer}");
+    assert_eq!(gears(&report, "local"), [0, 0, 100]);
+
+    // What a user sees.
+    has(
+        &report,
+        &[
+            "only looked, ",
+            "  objects per wait: 1: ",
+            "  asleep ",
+            "; late after deadlines by ",
+            "\"objects_from\": 1",
+            "eventfds: 197 made, 197 registered with sync objects; 1.97 made a frame",
+            "frames presented: 100",
+            "\"eventfds_made_per_frame\": 1.97",
+            "DRM_IOCTL_SYNCOBJ_EVENTFD",
+        ],
+    );
 }

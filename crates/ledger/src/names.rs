@@ -188,6 +188,10 @@ numbered! {
     EventfdsMade = 66, "eventfds made";
     /// Eventfds registered with sync objects.
     EventfdsRegistered = 67, "eventfds registered with sync objects";
+    /// Time in waits that did not only look, in nanoseconds.
+    WaitNanosAsleep = 68, "ns asleep in waits";
+    /// How long after their deadlines waits returned, in nanoseconds.
+    WaitNanosLate = 69, "ns late after deadlines";
 }
 
 numbered! {
@@ -199,7 +203,7 @@ numbered! {
     FrameNanos = 1, "frame time, ns";
     /// Time to bring 2 MiB in, in nanoseconds.
     PrefaultNanos = 2, "prefault of 2 MiB, ns";
-    /// Objects in one wait.
+    /// Objects in one wait, of ledgers before [`Self::WaitMoreObjects`].
     WaitObjects = 3, "objects per wait";
     /// Pieces behind one transfer.
     BackingPieces = 4, "pieces per backing";
@@ -209,6 +213,9 @@ numbered! {
     TransferBytes = 6, "bytes per transfer";
     /// How long after its deadline a wait returned, in nanoseconds.
     WaitLateNanos = 7, "late after the deadline, ns";
+    /// Objects in one wait beyond its first. Its buckets are waits on 1, 2, 3 to 4, 5 to 8 objects and
+    /// so on: the kernel's proposed fast path ends at 4.
+    WaitMoreObjects = 8, "objects per wait beyond the first";
 }
 
 #[cfg(test)]

@@ -1,14 +1,24 @@
 //! The kernel's own sync objects, through a render node.
 //!
 //! Handles and descriptors are owned; lengths are checked before the kernel sees them
-//! (`towpath_sys::drm::calls`). A point that was seen done is remembered, so that waiting for it again
-//! makes no system call; but only for objects that this process made and never exported: everyone who
-//! has an object may reset it unseen.
+//! (`towpath_sys::drm::calls`).
+//!
+//! Two things are known without asking the kernel, both only of objects that this process made and
+//! never exported, since everyone who has an object may reset it unseen:
+//!
+//! - An object that was only signalled and reset here has a twin of this process beside it
+//!   ([`crate::local`]): a wait on such objects is a wait on their twins, and makes no request. The
+//!   first fence from elsewhere, or an export, ends that; who sleeps on a twin then goes on to the
+//!   kernel's object.
+//! - A point that was seen done is remembered, so that waiting for it again makes no system call.
+//!
+//! A child after `fork` shares the handles: what was made before it is no longer private in either
+//! process, and a wait that sleeps on a twin at that moment does not see what the child does.
 
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use towpath_sys::drm::{
     self as sys, GetCap, SyncFileInfo, SyncMerge, SyncobjCreate, SyncobjDestroy, SyncobjEventfd,
@@ -16,7 +26,9 @@ use towpath_sys::drm::{
 };
 
 use crate::error::{Error, Result};
+use crate::forks;
 use crate::inline::Inline;
+use crate::local;
 use crate::provider::{Entry, Progress, Provider, WaitFor, Waited};
 use crate::time::Deadline;
 
@@ -42,8 +54,15 @@ struct Handle {
     number: u32,
     /// Whether only this process can name it.
     is_private: AtomicBool,
+    /// How often this process had forked when the object was made.
+    forks: u64,
     /// Highest point seen done, while private.
     reached: AtomicU64,
+    /// Whether `twin` says what the kernel's object does: private, signalled and reset only.
+    has_twin: AtomicBool,
+    twin: local::Object,
+    /// Held while both are changed, so that they are changed in one order.
+    order: Mutex<()>,
 }
 
 /// A sync file. A clone is the same fence.
@@ -110,12 +129,16 @@ impl Drm {
         Ok(Self { fd: Arc::new(fd) })
     }
 
-    fn object(&self, handle: u32, is_private: bool) -> Object {
+    fn object(&self, handle: u32, is_private: bool, signaled: bool) -> Object {
         Object(Arc::new(Handle {
             fd: Arc::clone(&self.fd),
             number: handle,
             is_private: AtomicBool::new(is_private),
+            forks: forks::count(),
             reached: AtomicU64::new(0),
+            has_twin: AtomicBool::new(is_private),
+            twin: local::Object::new(signaled),
+            order: Mutex::new(()),
         }))
     }
 
@@ -139,6 +162,7 @@ impl Drm {
             flags: if for_submit { sys::WAIT_FOR_SUBMIT } else { 0 },
             pad: 0,
         };
+        to.object.leave_twin();
         calls::transfer(self.fd.as_fd(), &mut argument).map_err(system("transfer a fence"))?;
         to.object.forget();
         Ok(())
@@ -156,6 +180,9 @@ impl Drm {
         deadline: Deadline,
         needed_at: Option<Deadline>,
     ) -> Result<Waited> {
+        if let Some(answer) = wait_on_twins(entries, what, deadline) {
+            return answer;
+        }
         let mut handles = Inline::<u32, INLINE>::new(0);
         let mut points = Inline::<u64, INLINE>::new(0);
         let mut first = None;
@@ -191,6 +218,29 @@ impl Drm {
         }
         Ok(Waited { first })
     }
+}
+
+/// The wait on the twins, if all objects have one till its end.
+fn wait_on_twins(
+    entries: &[Entry<'_, Object>],
+    what: WaitFor,
+    deadline: Deadline,
+) -> Option<Result<Waited>> {
+    let have_twins = || entries.iter().all(|entry| entry.object.has_twin());
+    let first = entries.first().filter(|_| have_twins())?;
+    let mut twins = Inline::<Entry<'_, local::Object>, INLINE>::new(Entry {
+        object: &first.object.0.twin,
+        point: 0,
+    });
+    for entry in entries {
+        twins.push(Entry {
+            object: &entry.object.0.twin,
+            point: entry.point,
+        });
+    }
+    let answer = local::wait(twins.as_slice(), what, deadline);
+    // A twin that was left ends all waits on it; the kernel's object says how they go on.
+    have_twins().then_some(answer)
 }
 
 fn flags(what: WaitFor, has_hint: bool) -> u32 {
@@ -230,16 +280,22 @@ fn remember(entries: &[Entry<'_, Object>], what: WaitFor, first: Option<usize>) 
 }
 
 impl Object {
-    /// Whether a point was seen done and cannot have been taken back since. Cost: two loads.
+    /// Whether a point was seen done and cannot have been taken back since. Cost: some loads.
     #[must_use]
     pub fn is_known_reached(&self, point: u64) -> bool {
-        point != 0
-            && self.0.is_private.load(Ordering::Acquire)
-            && self.0.reached.load(Ordering::Acquire) >= point
+        point != 0 && self.is_private() && self.0.reached.load(Ordering::Acquire) >= point
+    }
+
+    fn is_private(&self) -> bool {
+        self.0.is_private.load(Ordering::Acquire) && self.0.forks == forks::count()
+    }
+
+    fn has_twin(&self) -> bool {
+        self.0.has_twin.load(Ordering::Acquire) && self.0.forks == forks::count()
     }
 
     fn remember(&self, point: u64) {
-        if self.0.is_private.load(Ordering::Acquire) {
+        if self.is_private() {
             self.0.reached.fetch_max(point, Ordering::AcqRel);
         }
     }
@@ -252,6 +308,29 @@ impl Object {
     /// From now on others may change it.
     fn share(&self) {
         self.0.is_private.store(false, Ordering::Release);
+        self.leave_twin();
+    }
+
+    /// Makes the same change to the kernel's object and to the twin.
+    fn change(
+        &self,
+        kernel: impl FnOnce() -> std::io::Result<()>,
+        twin: impl FnOnce(&local::Object),
+    ) -> std::io::Result<()> {
+        let _order = self.0.order.lock();
+        kernel()?;
+        if self.has_twin() {
+            twin(&self.0.twin);
+        }
+        Ok(())
+    }
+
+    /// Something that the twin cannot follow comes: who sleeps on it is woken and looks at the kernel's.
+    fn leave_twin(&self) {
+        let _order = self.0.order.lock();
+        if self.0.has_twin.swap(false, Ordering::AcqRel) {
+            self.0.twin.signal_point(u64::MAX);
+        }
     }
 }
 
@@ -266,7 +345,7 @@ impl Provider for Drm {
             flags: u32::from(signaled),
         };
         calls::create(self.fd.as_fd(), &mut argument).map_err(system("create a sync object"))?;
-        Ok(self.object(argument.handle, true))
+        Ok(self.object(argument.handle, true, signaled))
     }
 
     fn fence(&self) -> Result<(Signaller, Fence)> {
@@ -313,21 +392,28 @@ impl Provider for Drm {
     }
 
     fn signal(&self, object: &Object) -> Result<()> {
-        calls::signal(self.fd.as_fd(), &[object.0.number], 0)
+        let signal = || calls::signal(self.fd.as_fd(), &[object.0.number], 0);
+        object
+            .change(signal, |twin| twin.0.replace_signaled())
             .map_err(system("signal a sync object"))?;
         object.forget();
         Ok(())
     }
 
     fn signal_point(&self, object: &Object, point: u64) -> Result<()> {
-        calls::timeline_signal(self.fd.as_fd(), &[object.0.number], Some(&[point]), 0)
+        let handles = [object.0.number];
+        let signal = || calls::timeline_signal(self.fd.as_fd(), &handles, Some(&[point]), 0);
+        object
+            .change(signal, |twin| twin.signal_point(point))
             .map_err(system("signal a point"))
     }
 
     fn reset(&self, object: &Object) -> Result<()> {
         // Before and after: a wait of another thread may remember a point in between.
         object.forget();
-        calls::reset(self.fd.as_fd(), &[object.0.number], 0)
+        let reset = || calls::reset(self.fd.as_fd(), &[object.0.number], 0);
+        object
+            .change(reset, |twin| twin.0.replace(None))
             .map_err(system("reset a sync object"))?;
         object.forget();
         Ok(())
@@ -343,6 +429,7 @@ impl Provider for Drm {
             };
             return self.transfer(Entry { object, point }, from, false);
         }
+        object.leave_twin();
         let mut argument = SyncobjFdToHandle {
             handle: object.0.number,
             flags: sys::FD_SYNC_FILE,
@@ -393,6 +480,12 @@ impl Provider for Drm {
     }
 
     fn query(&self, object: &Object) -> Result<Progress> {
+        if object.has_twin() {
+            let (reached, submitted) = object.0.twin.0.query();
+            if object.has_twin() {
+                return Ok(Progress { reached, submitted });
+            }
+        }
         let mut points = [0];
         let handles = [object.0.number];
         calls::query(self.fd.as_fd(), &handles, &mut points, 0).map_err(system("query"))?;
@@ -438,7 +531,7 @@ impl Provider for Drm {
             ..SyncobjFdToHandle::default()
         };
         match calls::fd_to_handle(self.fd.as_fd(), &mut argument) {
-            Ok(()) => Ok(Some(self.object(argument.handle, false))),
+            Ok(()) => Ok(Some(self.object(argument.handle, false, false))),
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(None),
             Err(source) => Err(Error::System {
                 operation: "import a sync object",

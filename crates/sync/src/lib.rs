@@ -26,6 +26,7 @@
 
 pub mod drm;
 mod error;
+mod forks;
 mod inline;
 pub mod kernel;
 pub mod local;

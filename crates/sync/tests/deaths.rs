@@ -1,5 +1,5 @@
 //! Processes that die: whoever waits for what they were to bring is released at once.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::process::Child;
 use std::time::{Duration, Instant};

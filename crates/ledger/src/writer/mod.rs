@@ -141,7 +141,11 @@ impl Writer {
             count(ledger, *counter, 1);
         }
         sort_in(ledger, Histogram::WaitNanos, call.wall.0);
-        sort_in(ledger, Histogram::WaitObjects, objects);
+        sort_in(
+            ledger,
+            Histogram::WaitMoreObjects,
+            objects.saturating_sub(1),
+        );
     }
 
     /// Adds `n` to a named total.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Basis, Observed, cold_text, path_name, predict, stack_text};
+use super::{Basis, Observed, cold_text, path_name, predict, stack_text, waits};
 use crate::numbers::with_unit;
 
 /// A whole page: `title`, the `lines` above the table, the sites.
@@ -40,10 +40,14 @@ pub fn html(title: &str, lines: &[String], observed: &Observed, basis: &Basis) -
         .iter()
         .map(|line| format!("<p>{}</p>\n", escaped(line)))
         .collect();
-    let counters: String = observed
-        .counters
-        .iter()
-        .map(|(counter, total)| format!("<li>{}: {total}</li>\n", escaped(counter.name())))
+    let waits = waits::lines(observed);
+    let waits = waits.iter().map(|line| line.trim().to_owned());
+    let counters = observed.counters.iter();
+    let counters = counters.filter(|(counter, _)| !waits::TOLD.contains(counter));
+    let counters = counters.map(|(counter, total)| format!("{}: {total}", counter.name()));
+    let counters: String = waits
+        .chain(counters)
+        .map(|line| format!("<li>{}</li>\n", escaped(&line)))
         .collect();
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\

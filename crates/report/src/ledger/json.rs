@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use towpath_ledger::Site;
 
-use super::{Basis, Observed, path_name, predict, predicted};
+use super::{Basis, Observed, path_name, predict, predicted, waits};
 
 /// The sum of a run's ledgers. Times are in nanoseconds.
 #[must_use]
@@ -27,6 +27,7 @@ pub fn json(observed: &Observed, basis: &Basis) -> Value {
         "writers": writers,
         "frames_presented": observed.frames,
         "counters": counters,
+        "waits": waits::json(observed),
         "rates": basis.rates.map(|rates| json!({
             "prefault_s_per_byte": rates.prefault_s_per_byte,
             "warm_s_per_byte": rates.warm_s_per_byte,

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use towpath_ledger::{Counter, HostPath, LedgerFile, Outcome, Site};
+use towpath_ledger::{Buckets, Counter, Histogram, HostPath, LedgerFile, Outcome, Site};
 use towpath_measure::Nanos;
 
 mod html;
 mod json;
 mod predict;
 mod text;
+mod waits;
 
 pub use html::html;
 pub use json::json;
@@ -22,6 +23,8 @@ pub struct Observed {
     pub sites: Vec<Site>,
     /// Named totals that are not 0.
     pub counters: BTreeMap<Counter, u64>,
+    /// Named histograms that are not empty.
+    pub histograms: BTreeMap<Histogram, Buckets>,
     /// Frames presented, over all processes.
     pub frames: u64,
     /// The processes and libraries that wrote: program, process id, library.
@@ -41,6 +44,9 @@ impl Observed {
             for (counter, total) in ledger.counters() {
                 let sum = observed.counters.entry(counter).or_default();
                 *sum = sum.saturating_add(total);
+            }
+            for (histogram, more) in ledger.histograms() {
+                add_buckets(observed.histograms.entry(histogram).or_default(), &more);
             }
             for site in ledger.sites() {
                 sites
@@ -69,6 +75,12 @@ impl Observed {
         })
     }
 
+    /// Frames presented, by their ring or by their counter.
+    pub(crate) fn frames_presented(&self) -> u64 {
+        let counted = self.counters.get(&Counter::Frames).copied();
+        self.frames.max(counted.unwrap_or(0))
+    }
+
     /// Whether nothing was recorded at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -89,6 +101,15 @@ pub struct PathSum {
     pub faults: u64,
     /// Wall time as the program saw it.
     pub wall: Nanos,
+}
+
+fn add_buckets(sum: &mut Buckets, more: &Buckets) {
+    if sum.0.len() < more.0.len() {
+        sum.0.resize(more.0.len(), 0);
+    }
+    for (to, n) in sum.0.iter_mut().zip(&more.0) {
+        *to = to.saturating_add(*n);
+    }
 }
 
 /// Adds the counts of one process's site to those of another's.

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use towpath_ledger::{Counter, Outcome, Site};
 use towpath_measure::Nanos;
 
-use super::{Basis, Observed, active_calls, cold_text, path_name, predict, predicted, stack_text};
+use super::{
+    Basis, Observed, active_calls, cold_text, path_name, predict, predicted, stack_text, waits,
+};
 use crate::numbers::with_unit;
 
 /// The sites, most wall time first, at most `limit` of them; then the totals.
@@ -31,14 +33,16 @@ pub fn text(observed: &Observed, basis: &Basis, limit: usize) -> String {
             path.name()
         );
     }
+    for line in waits::lines(observed) {
+        let _written = writeln!(out, "{line}");
+    }
     // The ring of frames tells the same number with its times.
     let counters = observed.counters.iter();
-    let counters = counters.filter(|(counter, _)| **counter != Counter::Frames);
-    for (counter, total) in counters {
+    let is_told = |counter: &Counter| *counter == Counter::Frames || waits::TOLD.contains(counter);
+    for (counter, total) in counters.filter(|(counter, _)| !is_told(counter)) {
         let _written = writeln!(out, "{}: {}", counter.name(), grouped(*total));
     }
-    let counted = observed.counters.get(&Counter::Frames).copied();
-    let frames = observed.frames.max(counted.unwrap_or(0));
+    let frames = observed.frames_presented();
     if frames > 0 {
         let _written = writeln!(out, "frames presented: {}", grouped(frames));
     }
@@ -131,7 +135,7 @@ fn outcomes(site: &Site) -> String {
 }
 
 /// `39366` as `39,366`.
-fn grouped(number: u64) -> String {
+pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (position, digit) in digits.chars().enumerate() {
