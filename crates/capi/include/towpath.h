@@ -91,6 +91,14 @@ typedef enum tp_status {
    */
   TP_ERROR_GONE = 11,
   /*
+   The driver refused a call; its code is in the report or the log.
+   */
+  TP_ERROR_DRIVER = 12,
+  /*
+   The handle is in use: a function that the program gave is called with it right now.
+   */
+  TP_ERROR_BUSY = 13,
+  /*
    A defect of this library, caught at its border. Nothing of the caller's was changed after it.
    */
   TP_ERROR_DEFECT = 100,
@@ -146,9 +154,70 @@ typedef enum tp_verdict {
 } tp_verdict;
 
 /*
+ How much a line matters.
+ */
+typedef enum tp_log_level {
+  /*
+   What was decided or done.
+   */
+  TP_LOG_NOTE = 0,
+  /*
+   Something of ours did not work; the program goes on without it.
+   */
+  TP_LOG_WARNING = 1,
+} tp_log_level;
+
+/*
+ How a transfer was done.
+ */
+typedef enum tp_mechanism {
+  /*
+   The driver's own call alone.
+   */
+  TP_FORWARDED = 0,
+  /*
+   The destination's pages brought in where the rules say so, then the driver's own call.
+   */
+  TP_PREFAULTED = 1,
+  /*
+   By pinned chunks and threads of ours.
+   */
+  TP_STAGED = 2,
+  /*
+   From pieces by pinned chunks, without a buffer for the whole.
+   */
+  TP_GATHERED = 3,
+} tp_mechanism;
+
+/*
+ Which memory a pool has.
+ */
+typedef enum tp_memory_kind {
+  /*
+   Ordinary memory whose pages are present when it is handed out.
+   */
+  TP_MEMORY_ORDINARY = 0,
+  /*
+   The same, locked: the system does not page it out (limit: RLIMIT_MEMLOCK).
+   */
+  TP_MEMORY_LOCKED = 1,
+} tp_memory_kind;
+
+/*
  Keeps one blob in one file. Freed by `tp_blob_free`; may be used from any thread, one save at a time.
  */
 typedef struct tp_blob tp_blob;
+
+/*
+ Host memory of a pool. Freed by `tp_buffer_free`, which gives it back to the pool.
+ */
+typedef struct tp_buffer tp_buffer;
+
+/*
+ A source of buffers that keeps what it gets back. Freed by `tp_pool_free`; may be used from any thread until
+ then. Buffers that came from it stay valid without it.
+ */
+typedef struct tp_pool tp_pool;
 
 /*
  A source of sync objects. Freed by `tp_provider_free`; may be used from any thread until then. The objects
@@ -160,6 +229,12 @@ typedef struct tp_provider tp_provider;
  A sync object. Freed by `tp_sync_free`; may be used from any thread until then.
  */
 typedef struct tp_sync tp_sync;
+
+/*
+ Transfers on one OpenCL context and device. Freed by `tp_transfer_free`; may be used from any thread until
+ then. It keeps the context alive.
+ */
+typedef struct tp_transfer tp_transfer;
 
 /*
  One mapping over the pieces of memory files. Freed by `tp_view_free`.
@@ -294,6 +369,36 @@ typedef struct tp_piece {
 } tp_piece;
 
 /*
+ Rows of a texture in pieces, as transfer commands of virtual GPUs name them.
+ */
+typedef struct tp_rows {
+  /*
+   First byte of the first row, counted over all pieces; any value.
+   */
+  size_t offset;
+  /*
+   Bytes of a row.
+   */
+  size_t row_bytes;
+  /*
+   Rows of a slice; at least 1.
+   */
+  size_t rows;
+  /*
+   Bytes from row to row in the pieces; 0: packed.
+   */
+  size_t stride;
+  /*
+   Slices, layers or faces; at least 1.
+   */
+  size_t slices;
+  /*
+   Bytes from slice to slice in the pieces; 0: packed.
+   */
+  size_t slice_stride;
+} tp_rows;
+
+/*
  One piece of a memory file.
  */
 typedef struct tp_file_piece {
@@ -310,6 +415,77 @@ typedef struct tp_file_piece {
    */
   uint64_t bytes;
 } tp_file_piece;
+
+/*
+ Takes one line, without a line break, in English; the text lives until it returns.
+
+ Called on the thread that called the library, inside that call, never while the library holds a lock: it may
+ call the library, also with the same handle, but must not free that handle. It must return: no longjmp
+ (undefined). A C++ exception that leaves it ends the process.
+ */
+typedef void (*tp_log_write)(void *user, enum tp_log_level level, const char *text);
+
+/*
+ Where lines go. Copied by the functions that take one; what `user` points to must live as long as the handle.
+ */
+typedef struct tp_log {
+  /*
+   Called for each line; NULL: none.
+   */
+  tp_log_write write;
+  /*
+   Passed on to it; the library never looks at it.
+   */
+  void *user;
+} tp_log;
+
+/*
+ One transfer, for a log.
+ */
+typedef struct tp_transfer_report {
+  /*
+   How it was done.
+   */
+  enum tp_mechanism mechanism;
+  /*
+   The driver's code (CL_SUCCESS is 0).
+   */
+  int32_t driver_code;
+  /*
+   Bytes moved.
+   */
+  uint64_t bytes;
+  /*
+   Bytes of the host memory whose pages were absent; 0 where nobody looked.
+   */
+  uint64_t cold_bytes;
+  /*
+   Time of the whole call, in nanoseconds.
+   */
+  uint64_t taken_ns;
+} tp_transfer_report;
+
+/*
+ A box of pixels of an image, and how its rows lie in host memory.
+ */
+typedef struct tp_image_box {
+  /*
+   First pixel: column, row, slice (or image of an array).
+   */
+  size_t origin[3];
+  /*
+   Pixels, rows, slices; each at least 1.
+   */
+  size_t size[3];
+  /*
+   Bytes from row to row in host memory; 0: packed.
+   */
+  size_t row_pitch;
+  /*
+   Bytes from slice to slice in host memory; 0: packed.
+   */
+  size_t slice_pitch;
+} tp_image_box;
 
 #ifdef __cplusplus
 extern "C" {
@@ -458,6 +634,27 @@ enum tp_status tp_pieces_gather(const struct tp_piece *pieces,
                                 int32_t streaming);
 
 /*
+ Copies a texture's rows from pieces into memory of `destination_bytes` bytes, row by row as it wants them, such as
+ a mapped pixel-unpack buffer. Bytes between the destination's rows stay as they are.
+
+ `row_pitch` and `slice_pitch` are the destination's; 0: packed. `streaming` as in `tp_pieces_gather`. Rows without
+ gaps on both sides are copied as one. TP_ERROR_INVALID: a row is outside the pieces or the destination, or pitches
+ let rows overlap; nothing was copied. All sums are checked, so the numbers may be a guest's.
+
+ # Safety
+
+ As `tp_pieces_gather`; `rows` is null or valid for a read, and not in memory that a guest changes.
+ */
+enum tp_status tp_pieces_gather_rows(const struct tp_piece *pieces,
+                                     size_t count,
+                                     const struct tp_rows *rows,
+                                     void *destination,
+                                     size_t destination_bytes,
+                                     size_t row_pitch,
+                                     size_t slice_pitch,
+                                     int32_t streaming);
+
+/*
  Maps the pieces of memory files one behind the other and stores the handle in `*view`.
 
  The caller owns the handle and frees it with `tp_view_free`; the files may be closed meanwhile. Cost: one
@@ -495,6 +692,85 @@ enum tp_status tp_view_data(const struct tp_view *view, void **data, size_t *byt
  `view` is null or from `tp_view_create`; neither it nor its bytes are used afterwards.
  */
 enum tp_status tp_view_free(struct tp_view *view);
+
+/*
+ Makes a pool that keeps at most `keep_bytes_max` between uses, and stores the handle in `*pool`. `kind` is one of
+ `tp_memory_kind`.
+
+ The caller owns the handle and frees it with `tp_pool_free`.
+
+ # Safety
+
+ `pool` is null or valid for a write.
+ */
+enum tp_status tp_pool_create(int32_t kind,
+                              size_t keep_bytes_max,
+                              struct tp_pool **pool);
+
+/*
+ The same with pinned memory of the transfer's driver, which its device reaches at full speed. Such memory cannot
+ be paged out: keep it small. It keeps the driver's context alive.
+
+ # Safety
+
+ `transfer` is null or a live handle; `pool` is null or valid for a write.
+ */
+enum tp_status tp_pool_create_pinned(const struct tp_transfer *transfer,
+                                     size_t keep_bytes_max,
+                                     struct tp_pool **pool);
+
+/*
+ Frees the handle and the memory that the pool keeps; NULL is none. Buffers in use stay, and are freed for good
+ by `tp_buffer_free`.
+
+ # Safety
+
+ `pool` is null or from a `tp_pool_create*`, and is not used afterwards.
+ */
+enum tp_status tp_pool_free(struct tp_pool *pool);
+
+/*
+ Frees the memory that the pool keeps and nobody uses.
+
+ # Safety
+
+ `pool` is null or a live handle.
+ */
+enum tp_status tp_pool_trim(const struct tp_pool *pool);
+
+/*
+ Takes a buffer of at least `bytes` bytes from the pool, or makes one, and stores the handle in `*buffer`. Its
+ content is whatever it was; it begins on a page.
+
+ The caller owns the handle and frees it with `tp_buffer_free`. TP_ERROR_INVALID: 0 bytes. TP_ERROR_MEMORY: there
+ is not so much, or the limit of locked or pinned memory is reached. Cost: a lock if one fits, else a mapping and
+ its page faults.
+
+ # Safety
+
+ `pool` is null or a live handle; `buffer` is null or valid for a write.
+ */
+enum tp_status tp_pool_take(const struct tp_pool *pool,
+                            size_t bytes,
+                            struct tp_buffer **buffer);
+
+/*
+ Stores where the buffer begins and how many bytes were asked for. Valid until `tp_buffer_free`.
+
+ # Safety
+
+ `buffer` is null or a live handle; `data` and `bytes` are null or valid for a write.
+ */
+enum tp_status tp_buffer_data(const struct tp_buffer *buffer, void **data, size_t *bytes);
+
+/*
+ Gives the buffer back to its pool; NULL is none. No transfer may be using it.
+
+ # Safety
+
+ `buffer` is null or from `tp_pool_take`; neither it nor its bytes are used afterwards.
+ */
+enum tp_status tp_buffer_free(struct tp_buffer *buffer);
 
 /*
  The text of a status in English, also for a number that is none. Never NULL; lives as long as the library.
@@ -697,6 +973,184 @@ enum tp_status tp_sync_wait(const struct tp_sync *const *syncs,
                             uint32_t flags,
                             int64_t deadline_ns,
                             size_t *first);
+
+/*
+ Makes transfers for a device of an OpenCL context and stores the handle in `*transfer`.
+
+ `context` is the program's cl_context, `device` its cl_device_id, `library` the file of the OpenCL loader that
+ they come from (NULL: libOpenCL.so.1); it is opened at run time and stays open. `log` may be NULL. The caller
+ owns the handle and frees it with `tp_transfer_free`. Without a calibration cold destinations are prefaulted by
+ a rule table, and all else is the driver's own call.
+
+ TP_ERROR_UNSUPPORTED: no such loader, or older than OpenCL 1.2. TP_ERROR_DRIVER: the device is not one of the
+ context's, or the driver gives no queue; the log has its code.
+
+ # Safety
+
+ `context` and `device` are null or live and of that loader; `library` is null or a C string; `log` is null or
+ valid for a read; `transfer` is null or valid for a write.
+ */
+enum tp_status tp_transfer_create(void *context,
+                                  void *device,
+                                  const char *library,
+                                  const struct tp_log *log,
+                                  struct tp_transfer **transfer);
+
+/*
+ Frees the handle and its pinned and device memory; NULL is none. No call may be under way with it.
+
+ # Safety
+
+ `transfer` is null or from `tp_transfer_create`, and is not used afterwards.
+ */
+enum tp_status tp_transfer_free(struct tp_transfer *transfer);
+
+/*
+ Gives pinned and device memory back that is not in use. Waits for queues of the library's own.
+
+ # Safety
+
+ `transfer` is null or a live handle.
+ */
+enum tp_status tp_transfer_trim(const struct tp_transfer *transfer);
+
+/*
+ Measures the device for about `budget_ns` on buffers of its own, and from now on chooses by what it found.
+
+ The device should be idle. `folder` is NULL or where the result is stored, one file per device, driver and
+ machine, by an atomic rename; the files of `towpath bench calibrate` are the same. Blocks; two times 64 MiB of
+ host memory at most. TP_ERROR_DRIVER: the device could not be measured; nothing has changed. TP_ERROR_IO: it was
+ measured and is in force, but not stored.
+
+ # Safety
+
+ `transfer` is null or a live handle; `folder` is null or a C string.
+ */
+enum tp_status tp_transfer_calibrate(const struct tp_transfer *transfer,
+                                     uint64_t budget_ns,
+                                     const char *folder);
+
+/*
+ Takes the stored calibration of this device, driver and machine from `folder`.
+
+ TP_ERROR_NOT_FOUND: there is none. TP_ERROR_DAMAGED: there is a file that cannot be used. Both leave everything
+ as it was.
+
+ # Safety
+
+ `transfer` is null or a live handle; `folder` is null or a C string.
+ */
+enum tp_status tp_transfer_load(const struct tp_transfer *transfer,
+                                const char *folder);
+
+/*
+ Reads `bytes` bytes of a buffer from `offset` into host memory, and returns when they are there: a blocking
+ `clEnqueueReadBuffer`, done by the way that was measured to be the fastest.
+
+ `queue` is the program's cl_command_queue of the handle's context; the read has its place among the queue's
+ commands. `report` may be NULL. TP_ERROR_INVALID: the bytes are not within the buffer, or the queue is of another
+ context; nothing was read. TP_ERROR_DRIVER: the driver refused its own call; its code is in the report.
+
+ # Safety
+
+ `transfer` is null or a live handle; `queue` and `buffer` are null or live; `to` is null or valid for writes of
+ `bytes` bytes that nobody else uses meanwhile; `report` is null or valid for a write.
+ */
+enum tp_status tp_transfer_read_buffer(const struct tp_transfer *transfer,
+                                       void *queue,
+                                       void *buffer,
+                                       size_t offset,
+                                       void *to,
+                                       size_t bytes,
+                                       struct tp_transfer_report *report);
+
+/*
+ Writes `bytes` bytes of host memory to a buffer from `offset` on, and returns when the program may change its
+ memory: a blocking `clEnqueueWriteBuffer`. As `tp_transfer_read_buffer`.
+
+ # Safety
+
+ As `tp_transfer_read_buffer`, with `from` valid for reads.
+ */
+enum tp_status tp_transfer_write_buffer(const struct tp_transfer *transfer,
+                                        void *queue,
+                                        void *buffer,
+                                        size_t offset,
+                                        const void *from,
+                                        size_t bytes,
+                                        struct tp_transfer_report *report);
+
+/*
+ Reads a box of an image into `to_bytes` bytes of host memory: a blocking `clEnqueueReadImage`. As
+ `tp_transfer_read_buffer`; TP_ERROR_INVALID also if the box is not within the image, or its rows do not fit
+ `to_bytes`. Bytes between rows stay as they are.
+
+ # Safety
+
+ As `tp_transfer_read_buffer`; `part` is null or valid for a read.
+ */
+enum tp_status tp_transfer_read_image(const struct tp_transfer *transfer,
+                                      void *queue,
+                                      void *image,
+                                      const struct tp_image_box *part,
+                                      void *to,
+                                      size_t to_bytes,
+                                      struct tp_transfer_report *report);
+
+/*
+ Writes rows of host memory to a box of an image: a blocking `clEnqueueWriteImage`. As `tp_transfer_read_image`.
+
+ # Safety
+
+ As `tp_transfer_read_image`, with `from` valid for reads.
+ */
+enum tp_status tp_transfer_write_image(const struct tp_transfer *transfer,
+                                       void *queue,
+                                       void *image,
+                                       const struct tp_image_box *part,
+                                       const void *from,
+                                       size_t from_bytes,
+                                       struct tp_transfer_report *report);
+
+/*
+ Writes the `bytes` bytes from `from` of the pieces, end to end, to a buffer from `offset` on.
+
+ Returns when the program may change the pieces. One read and one write per byte on the host. In several commands
+ of the queue: another thread's command may come between them. `report` may be NULL. Errors as
+ `tp_transfer_write_buffer` and `tp_pieces_gather`; after TP_ERROR_DRIVER the buffer may hold a part.
+
+ # Safety
+
+ As `tp_transfer_write_buffer` and `tp_pieces_gather`.
+ */
+enum tp_status tp_transfer_write_buffer_pieces(const struct tp_transfer *transfer,
+                                               void *queue,
+                                               void *buffer,
+                                               size_t offset,
+                                               const struct tp_piece *pieces,
+                                               size_t count,
+                                               size_t from,
+                                               size_t bytes,
+                                               struct tp_transfer_report *report);
+
+/*
+ Writes rows that lie in pieces to a box of an image. The box's pitches are those of the rows in the pieces, whose
+ first byte is the one at `from`.
+
+ As `tp_transfer_write_buffer_pieces`, in commands of whole rows.
+
+ # Safety
+
+ As `tp_transfer_write_image` and `tp_pieces_gather`.
+ */
+enum tp_status tp_transfer_write_image_pieces(const struct tp_transfer *transfer,
+                                              void *queue,
+                                              void *image,
+                                              const struct tp_image_box *part,
+                                              const struct tp_piece *pieces,
+                                              size_t count,
+                                              size_t from,
+                                              struct tp_transfer_report *report);
 
 #ifdef __cplusplus
 }  // extern "C"

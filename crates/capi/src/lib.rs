@@ -21,11 +21,15 @@
 mod blob;
 mod boundary;
 mod frames;
+mod gather;
+mod log;
 mod measure;
 mod memory;
 mod pieces;
+mod pool;
 mod status;
 mod sync;
+mod transfer;
 
 pub use blob::{
     tp_blob, tp_blob_data, tp_blob_free, tp_blob_open, tp_blob_save, tp_blob_source,
@@ -34,10 +38,16 @@ pub use blob::{
 pub use frames::{
     TP_METRIC_DEFINITION, TP_METRIC_NAME, TP_METRIC_UNIT, tp_frames_metrics, tp_metric,
 };
+pub use log::{tp_log, tp_log_level, tp_log_write};
 pub use measure::{tp_judgement, tp_measure_paired, tp_measure_unpaired, tp_question, tp_verdict};
 pub use memory::{tp_memory_cold, tp_memory_prefault};
 pub use pieces::{
-    tp_file_piece, tp_piece, tp_pieces_gather, tp_view, tp_view_create, tp_view_data, tp_view_free,
+    tp_file_piece, tp_piece, tp_pieces_gather, tp_pieces_gather_rows, tp_rows, tp_view,
+    tp_view_create, tp_view_data, tp_view_free,
+};
+pub use pool::{
+    tp_buffer, tp_buffer_data, tp_buffer_free, tp_memory_kind, tp_pool, tp_pool_create,
+    tp_pool_create_pinned, tp_pool_free, tp_pool_take, tp_pool_trim,
 };
 pub use status::{tp_status, tp_strerror};
 pub use sync::provider::{
@@ -49,4 +59,13 @@ pub use sync::{
     tp_deadline_after, tp_sync, tp_sync_create, tp_sync_eventfd, tp_sync_export,
     tp_sync_export_file, tp_sync_free, tp_sync_import_file, tp_sync_promise, tp_sync_query,
     tp_sync_reset, tp_sync_signal,
+};
+pub use transfer::calls::{
+    tp_image_box, tp_mechanism, tp_transfer_read_buffer, tp_transfer_read_image,
+    tp_transfer_report, tp_transfer_write_buffer, tp_transfer_write_image,
+};
+pub use transfer::gathered::{tp_transfer_write_buffer_pieces, tp_transfer_write_image_pieces};
+pub use transfer::{
+    tp_transfer, tp_transfer_calibrate, tp_transfer_create, tp_transfer_free, tp_transfer_load,
+    tp_transfer_trim,
 };

@@ -2,12 +2,12 @@
 
 use std::ffi::c_void;
 
-use towpath_memory::stream;
 use towpath_memory::view::{FilePiece, View};
 
 use crate::boundary::{
     Answer, Opaque, borrow, descriptor, give, guard, put, slice, slice_mut, take,
 };
+use crate::gather::{Lines, Pieces, joined};
 use crate::status::{tp_status, tp_status as Status};
 
 /// One piece of memory.
@@ -63,32 +63,86 @@ pub unsafe extern "C" fn tp_pieces_gather(
 ) -> tp_status {
     guard(|| {
         // SAFETY: the caller's promise.
-        let pieces = unsafe { slice(pieces, count) }?;
+        let pieces = unsafe { Pieces::take(pieces, count) }?;
         // SAFETY: the caller's promise.
-        let mut rest = unsafe { slice_mut(destination.cast::<u8>(), bytes) }?;
-        check(pieces, offset, bytes)?;
-        let mut skip = offset;
-        for piece in pieces {
-            if rest.is_empty() {
-                break;
+        let to = unsafe { slice_mut(destination.cast::<u8>(), bytes) }?;
+        pieces.holds(offset, bytes)?;
+        // SAFETY: `holds` found these bytes in the pieces, readable by the caller's promise.
+        unsafe { pieces.cursor().copy(offset, to, streaming != 0) };
+        Ok(())
+    })
+}
+
+/// Rows of a texture in pieces, as transfer commands of virtual GPUs name them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(C)]
+pub struct tp_rows {
+    /// First byte of the first row, counted over all pieces; any value.
+    pub offset: usize,
+    /// Bytes of a row.
+    pub row_bytes: usize,
+    /// Rows of a slice; at least 1.
+    pub rows: usize,
+    /// Bytes from row to row in the pieces; 0: packed.
+    pub stride: usize,
+    /// Slices, layers or faces; at least 1.
+    pub slices: usize,
+    /// Bytes from slice to slice in the pieces; 0: packed.
+    pub slice_stride: usize,
+}
+
+/// Copies a texture's rows from pieces into memory of `destination_bytes` bytes, row by row as it wants them, such as
+/// a mapped pixel-unpack buffer. Bytes between the destination's rows stay as they are.
+///
+/// `row_pitch` and `slice_pitch` are the destination's; 0: packed. `streaming` as in `tp_pieces_gather`. Rows without
+/// gaps on both sides are copied as one. TP_ERROR_INVALID: a row is outside the pieces or the destination, or pitches
+/// let rows overlap; nothing was copied. All sums are checked, so the numbers may be a guest's.
+///
+/// # Safety
+///
+/// As `tp_pieces_gather`; `rows` is null or valid for a read, and not in memory that a guest changes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tp_pieces_gather_rows(
+    pieces: *const tp_piece,
+    count: usize,
+    rows: *const tp_rows,
+    destination: *mut c_void,
+    destination_bytes: usize,
+    row_pitch: usize,
+    slice_pitch: usize,
+    streaming: i32,
+) -> tp_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let pieces = unsafe { Pieces::take(pieces, count) }?;
+        // SAFETY: one value, by the caller's promise.
+        let given = *unsafe { slice(rows, 1) }?
+            .first()
+            .ok_or(Status::TP_ERROR_NULL)?;
+        let from = Lines::from(given).packed()?;
+        let to = Lines {
+            offset: 0,
+            stride: row_pitch,
+            slice_stride: slice_pitch,
+            ..Lines::from(given)
+        }
+        .packed()?;
+        pieces.holds(0, from.end()?)?;
+        if to.overlaps() || to.end()? > destination_bytes {
+            return Err(Status::TP_ERROR_INVALID);
+        }
+        // SAFETY: the caller's promise.
+        let memory = unsafe { slice_mut(destination.cast::<u8>(), destination_bytes) }?;
+        let (from, to) = joined(from, to);
+        let mut cursor = pieces.cursor();
+        for slice in 0..from.slices {
+            for row in 0..from.rows {
+                let at = to.at(slice, row);
+                // `end` found every row inside.
+                let place = memory.get_mut(at..at + to.row_bytes).unwrap_or_default();
+                // SAFETY: as above, readable by the caller's promise.
+                unsafe { cursor.copy(from.at(slice, row), place, streaming != 0) };
             }
-            if skip >= piece.bytes {
-                skip -= piece.bytes;
-                continue;
-            }
-            // SAFETY: the caller's promise.
-            let source = unsafe { slice(piece.address.cast::<u8>(), piece.bytes) }?;
-            let source = source.get(skip..).unwrap_or_default();
-            skip = 0;
-            let part = source.len().min(rest.len());
-            let (head, tail) = rest.split_at_mut(part);
-            let source = source.get(..part).unwrap_or_default();
-            if streaming == 0 {
-                head.copy_from_slice(source);
-            } else {
-                stream::copy(source, head);
-            }
-            rest = tail;
         }
         Ok(())
     })
@@ -169,21 +223,4 @@ pub unsafe extern "C" fn tp_view_free(view: *mut tp_view) -> tp_status {
         // SAFETY: the caller's promise.
         unsafe { take(view) }.map(drop)
     })
-}
-
-fn check(pieces: &[tp_piece], offset: usize, bytes: usize) -> Answer {
-    let total = pieces
-        .iter()
-        .try_fold(0_usize, |sum, piece| sum.checked_add(piece.bytes))
-        .ok_or(Status::TP_ERROR_INVALID)?;
-    let end = offset.checked_add(bytes).ok_or(Status::TP_ERROR_INVALID)?;
-    if end > total {
-        return Err(Status::TP_ERROR_INVALID);
-    }
-    // Before the first byte moves: half a copy is worse than none.
-    let is_missing = |piece: &tp_piece| piece.bytes > 0 && piece.address.is_null();
-    if pieces.iter().any(is_missing) {
-        return Err(Status::TP_ERROR_NULL);
-    }
-    Ok(())
 }

@@ -28,6 +28,10 @@ pub enum tp_status {
     TP_ERROR_NOT_FOUND = 10,
     /// The signaller is gone: the wait can never end.
     TP_ERROR_GONE = 11,
+    /// The driver refused a call; its code is in the report or the log.
+    TP_ERROR_DRIVER = 12,
+    /// The handle is in use: a function that the program gave is called with it right now.
+    TP_ERROR_BUSY = 13,
     /// A defect of this library, caught at its border. Nothing of the caller's was changed after it.
     TP_ERROR_DEFECT = 100,
 }
@@ -58,6 +62,8 @@ impl Status {
         (Self::TP_ERROR_DAMAGED, c"what was read is damaged"),
         (Self::TP_ERROR_NOT_FOUND, c"there is no such thing"),
         (Self::TP_ERROR_GONE, c"the signaller is gone"),
+        (Self::TP_ERROR_DRIVER, c"the driver refused a call"),
+        (Self::TP_ERROR_BUSY, c"the handle is in use"),
         (Self::TP_ERROR_DEFECT, c"a defect of libtowpath"),
     ];
 }
@@ -105,6 +111,8 @@ mod tests {
             (Status::TP_ERROR_DAMAGED, 9),
             (Status::TP_ERROR_NOT_FOUND, 10),
             (Status::TP_ERROR_GONE, 11),
+            (Status::TP_ERROR_DRIVER, 12),
+            (Status::TP_ERROR_BUSY, 13),
             (Status::TP_ERROR_DEFECT, 100),
         ];
         assert_eq!(kept.len(), Status::TEXTS.len());

@@ -1,8 +1,13 @@
 //! What the functions do that no example shows.
 
+use std::path::Path;
 use std::process::Command;
 
-use towpath_needs::{Need, can_run};
+use towpath_needs::{Need, artifact, can_run};
+use towpath_settings::calibration::{Entry, Key, Store};
+use towpath_transfer::engine::Shape;
+use towpath_transfer::opencl::{Functions, devices};
+use towpath_transfer::policy::{Calibration, Class, Direction, Mechanism, Warmth};
 
 use crate::common::{Installed, says_ok, source};
 
@@ -39,4 +44,88 @@ fn the_header_is_strict_c99_and_cpp17() {
     let cpp17 = [&["-std=c++17", "-xc++"][..], &strict].concat();
     let program = installed.build("c++", &header, &cpp17);
     assert!(Command::new(program).status().unwrap().success());
+}
+
+#[test]
+fn transfers_arrive_whole_by_every_way() {
+    if !can_run(&[Need::Cc, Need::Pocl, Need::PagemapScan]) {
+        return;
+    }
+    let installed = Installed::new();
+    let program = installed.build("cc", &source("transfer.c"), &["-std=c11", "-lOpenCL"]);
+    let calibrations = installed.path().join("calibrations");
+    says_ok(
+        installed
+            .drivers(&mut Command::new(&program))
+            .arg(&calibrations),
+    );
+    assert_eq!(std::fs::read_dir(&calibrations).unwrap().count(), 1);
+}
+
+/// The library's own calls come by the layer as well: both must go on working, whoever is first.
+#[test]
+fn transfers_pass_through_the_opencl_layer() {
+    if !can_run(&[Need::Cc, Need::Pocl, Need::PagemapScan]) {
+        return;
+    }
+    let installed = Installed::new();
+    let program = installed.build("cc", &source("transfer.c"), &["-std=c11", "-lOpenCL"]);
+    let ledger = installed.path().join("ledger");
+    std::fs::create_dir(&ledger).unwrap();
+    says_ok(
+        installed
+            .drivers(&mut Command::new(&program))
+            .arg(installed.path().join("calibrations"))
+            .env("OPENCL_LAYERS", artifact("libtowpath_opencl_layer.so"))
+            .env("TOWPATH_FIX", "readback,upload")
+            .env("TOWPATH_LEDGER", &ledger),
+    );
+}
+
+/// A stored calibration names staging for one machine, the driver's own call for another.
+#[test]
+fn a_stored_calibration_decides_the_way() {
+    if !can_run(&[Need::Cc, Need::Pocl, Need::PagemapScan]) {
+        return;
+    }
+    let installed = Installed::new();
+    let program = installed.build("cc", &source("transfer.c"), &["-std=c11", "-lOpenCL"]);
+    let staged = Mechanism::staged(Shape::new(2, 1 << 20));
+    for (read, write, numbers) in [
+        (staged, staged, ["2", "2"]),
+        (Mechanism::Prefault, Mechanism::Forward, ["1", "0"]),
+        (Mechanism::Forward, staged, ["0", "2"]),
+    ] {
+        let folder = installed.path().join("calibrations");
+        store(&folder, read, write);
+        says_ok(
+            installed
+                .drivers(&mut Command::new(&program))
+                .arg(&folder)
+                .args(numbers),
+        );
+    }
+}
+
+fn store(folder: &Path, read: Mechanism, write: Mechanism) {
+    let functions = Functions::load("libOpenCL.so.1").unwrap();
+    let device = &devices(&functions).unwrap()[0];
+    let class = |direction, warmth, choice| Class {
+        direction,
+        warmth,
+        bytes: 1 << 20,
+        forward_ns: 1_000_000_000,
+        options: Vec::new(),
+        choice,
+    };
+    let calibration = Calibration {
+        classes: vec![
+            class(Direction::Read, Warmth::Cold, read),
+            class(Direction::Read, Warmth::Warm, read),
+            class(Direction::Write, Warmth::Warm, write),
+        ],
+    };
+    let key = Key::of_this_machine(Calibration::SUBJECT, &device.name, &device.driver);
+    let entry = Entry::new(key, &calibration).unwrap();
+    Store::new(folder).save(&entry).unwrap();
 }

@@ -1,6 +1,6 @@
 //! C and C++ programs against the library: the examples, wrong calls, and what else is in the process.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod calls;
 mod common;
