@@ -10,6 +10,8 @@ fuzz_target!(|bytes: &[u8]| {
         let options = ReadOptions { source, ..ReadOptions::default() };
         let Ok(log) = read(bytes, &options) else { continue };
         for run in log.runs {
+            assert!(run.average_fps().is_none_or(|fps| fps.is_finite() && fps > 0.0));
+            assert!(run.markers.iter().all(|marker| marker.frame <= run.frame_ms.len()));
             assert!(run.frame_ms.iter().all(|frame| frame.is_finite() && *frame > 0.0));
             assert_eq!(
                 metrics::evaluate(&run.frame_ms, &Target::default()).is_empty(),

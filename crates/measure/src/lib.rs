@@ -36,6 +36,7 @@ pub mod clock;
 mod convert;
 pub mod design;
 pub mod drift;
+mod encoding;
 mod error;
 pub mod frames;
 pub mod judge;

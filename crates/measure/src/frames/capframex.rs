@@ -1,6 +1,9 @@
 //! CapFrameX JSON: `Runs[].CaptureData` with parallel arrays; several runs stay several runs.
 
-use serde::Deserialize;
+use std::fmt;
+
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer};
 
 use super::{FrameLog, FrameRun, LogError, ReadOptions, Source};
 use crate::results::Rejections;
@@ -28,6 +31,55 @@ struct Info {
 struct Run {
     #[serde(default)]
     capture_data: Option<Capture>,
+    /// What RivaTuner's server saw, in runs without PresentMon.
+    #[serde(default, rename = "RTSSFrameTimes")]
+    rtss: Option<Vec<Cell>>,
+}
+
+/// A number; null, "NaN" as older versions write it, and whatever else stand for none.
+#[derive(Clone, Copy)]
+struct Cell(Option<f64>);
+
+impl<'de> Deserialize<'de> for Cell {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(CellVisitor)
+    }
+}
+
+struct CellVisitor;
+
+impl Visitor<'_> for CellVisitor {
+    type Value = Cell;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number")
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Cell, E> {
+        Ok(Cell(Some(value)))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Cell, E> {
+        Ok(Cell(Some(value as f64)))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Cell, E> {
+        Ok(Cell(Some(value as f64)))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Cell, E> {
+        Ok(Cell(Some(f64::from(u8::from(value)))))
+    }
+
+    fn visit_unit<E>(self) -> Result<Cell, E> {
+        Ok(Cell(None))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Cell, E> {
+        Ok(Cell(
+            text.parse().ok().filter(|value: &f64| value.is_finite()),
+        ))
+    }
 }
 
 /// Arrays may be missing or null in older files, and so may their elements.
@@ -35,13 +87,13 @@ struct Run {
 #[serde(rename_all = "PascalCase")]
 struct Capture {
     #[serde(default)]
-    time_in_seconds: Option<Vec<Option<f64>>>,
+    time_in_seconds: Option<Vec<Cell>>,
     #[serde(default)]
-    ms_between_presents: Option<Vec<Option<f64>>>,
+    ms_between_presents: Option<Vec<Cell>>,
     #[serde(default)]
-    ms_between_display_change: Option<Vec<Option<f64>>>,
+    ms_between_display_change: Option<Vec<Cell>>,
     #[serde(default)]
-    dropped: Option<Vec<Option<serde_json::Value>>>,
+    dropped: Option<Vec<Cell>>,
 }
 
 /// Reads the whole document.
@@ -60,14 +112,7 @@ pub(super) fn read(bytes: &[u8], options: &ReadOptions) -> Result<FrameLog, LogE
         .runs
         .into_iter()
         .enumerate()
-        .map(|(index, run)| {
-            one(
-                index,
-                run.capture_data.unwrap_or_default(),
-                options,
-                &mut rejected,
-            )
-        })
+        .map(|(index, run)| one(index, run, options, &mut rejected))
         .collect();
     let count = runs.len();
     for (index, run) in runs.iter_mut().enumerate() {
@@ -85,14 +130,16 @@ pub(super) fn read(bytes: &[u8], options: &ReadOptions) -> Result<FrameLog, LogE
     })
 }
 
-fn one(
-    index: usize,
-    capture: Capture,
-    options: &ReadOptions,
-    rejected: &mut Rejections,
-) -> FrameRun {
+fn one(index: usize, run: Run, options: &ReadOptions, rejected: &mut Rejections) -> FrameRun {
+    let capture = run.capture_data.unwrap_or_default();
+    let rtss = run.rtss.unwrap_or_default();
     let mut run = FrameRun::default();
-    let presents = capture.ms_between_presents.unwrap_or_default();
+    let mut presents = capture.ms_between_presents.unwrap_or_default();
+    if presents.is_empty() && !rtss.is_empty() {
+        run.notes
+            .push("no presents were captured: RTSS' frame times are used".to_owned());
+        presents = rtss;
+    }
     let display = capture
         .ms_between_display_change
         .filter(|_| options.source == Source::Display);
@@ -103,7 +150,7 @@ fn one(
     }
     let mut not_shown = 0;
     for (place, value) in display.unwrap_or(presents).into_iter().enumerate() {
-        match value {
+        match value.0 {
             Some(value) if super::is_frame(value) => run.frame_ms.push(value),
             Some(0.0) | None if is_display => not_shown += 1,
             // JSON has no lines that mean anything: the run and the place in its array stand for them.
@@ -117,17 +164,8 @@ fn one(
             "{not_shown} frames were never shown and have no display time"
         ));
     }
-    let is_one = |value: &Option<serde_json::Value>| {
-        value
-            .as_ref()
-            .is_some_and(|value| value.as_bool() == Some(true) || value.as_i64() == Some(1))
-    };
-    let dropped = capture
-        .dropped
-        .iter()
-        .flatten()
-        .filter(|value| is_one(value))
-        .count();
+    let dropped = capture.dropped.iter().flatten();
+    let dropped = dropped.filter(|cell| cell.0 == Some(1.0)).count();
     if dropped > 0 {
         run.notes.push(format!(
             "{dropped} frames were dropped (presented, never shown)"
@@ -137,7 +175,7 @@ fn one(
         .time_in_seconds
         .into_iter()
         .flatten()
-        .flatten()
+        .filter_map(|cell| cell.0)
         .collect();
     if let (Some(first), Some(last), Some(frame)) =
         (times.first(), times.last(), run.frame_ms.first())

@@ -53,6 +53,10 @@ pub(super) enum Line {
     Preface,
     /// MangoHud's names of machine facts: the next line holds the facts.
     MachineNames,
+    /// The first line of MSI Afterburner's log, or its names of columns.
+    Afterburner,
+    /// The header of Mesa's overlay: columns of the rate and of the period's length.
+    Overlay(usize, Option<usize>),
     /// Names of columns, but of no known log.
     Unknown(String),
     /// Numbers.
@@ -78,6 +82,16 @@ pub(super) fn classify(line: &[u8], source: Source) -> Line {
         .split(delimiter)
         .map(|name| name.trim().trim_matches('"').to_ascii_lowercase())
         .collect();
+    if is_afterburner(&names) {
+        return Line::Afterburner;
+    }
+    let place = |wanted: &str| names.iter().position(|name| name == wanted);
+    if let (Some(fps), Some(timing)) = (place("fps"), place("frame_timing(us)")) {
+        return Line::Overlay(fps, Some(timing));
+    }
+    if names == ["fps"] {
+        return Line::Overlay(0, None);
+    }
     if let Some(layout) = layout(&names, delimiter, source) {
         return Line::Header(layout);
     }
@@ -86,7 +100,7 @@ pub(super) fn classify(line: &[u8], source: Source) -> Line {
     }
     if names
         .iter()
-        .any(|name| name == "0.1% min fps" || name == "average fps")
+        .any(|name| matches!(name.as_str(), "0.1% min fps" | "average fps" | "avg fps"))
     {
         return Line::Unknown("a summary, not a log: give the log beside it".to_owned());
     }
@@ -100,6 +114,23 @@ pub(super) fn classify(line: &[u8], source: Source) -> Line {
         return Line::Preface;
     }
     Line::Unknown(format!("columns of no known log: {}", names.join(", ")))
+}
+
+/// `0, date, Hardware monitoring log v1.6`, or a copy that begins with the names of columns.
+fn is_afterburner(names: &[String]) -> bool {
+    let has = |wanted: &[&str]| {
+        names
+            .iter()
+            .skip(2)
+            .any(|name| wanted.contains(&name.as_str()))
+    };
+    match names.first().map(String::as_str) {
+        Some("0" | "00") => names
+            .get(2)
+            .is_some_and(|name| name.starts_with("hardware monitoring log")),
+        Some("2" | "02") => has(&["framerate", "frametime"]),
+        _ => false,
+    }
 }
 
 fn layout(names: &[String], delimiter: char, source: Source) -> Option<Layout> {
@@ -166,7 +197,11 @@ fn kind(names: &[String]) -> Option<(&'static str, &'static [&'static str])> {
     let is_presentmon = has("msbetweenpresents") || has("msbetweenappstart");
     let is_presentmon_2 = has("frametime") && (has("cpubusy") || has("swapchainaddress"));
     let is_mangohud = has("fps") && (has("frametime") || has("elapsed"));
-    if has("wasbatched") || (is_presentmon && has("motherboard")) {
+    if is_presentmon && (has("render queue depth") || has("gpu0clk(mhz)")) {
+        Some(("FrameView", &["msbetweenpresents"]))
+    } else if is_presentmon && has("msactualpresent") {
+        Some(("CapFrameX for Linux", &["msbetweenpresents"]))
+    } else if has("wasbatched") || (is_presentmon && has("motherboard")) {
         Some(("OCAT", &["msbetweenpresents"]))
     } else if is_presentmon && (has("msbetweenappstart") || has("mscpubusy")) {
         Some((
@@ -227,7 +262,7 @@ pub(super) fn headless(line: &[u8], has_preface: bool, column: usize, unit: Unit
         kind: if is_old_mangohud {
             "MangoHud (without a header)"
         } else {
-            "plain column"
+            super::table::PLAIN
         },
         unit: FrameUnit::Of(if is_old_mangohud { Unit::Fps } else { unit }),
         columns,

@@ -1,4 +1,5 @@
-//! Frame logs: MangoHud, PresentMon, CapFrameX, OCAT, towpath's own, plain columns.
+//! Frame logs: MangoHud, PresentMon, CapFrameX, OCAT, FrameView, towpath's own, plain columns; and the averages that
+//! MSI Afterburner, Mesa's overlay and `GALLIUM_HUD` write.
 //!
 //! # Invariants
 //!
@@ -12,6 +13,7 @@ mod capframex;
 mod header;
 mod lines;
 pub mod metrics;
+mod periods;
 mod rows;
 pub mod sketch;
 mod table;
@@ -20,7 +22,9 @@ use std::io::Read;
 
 pub use metrics::{Metrics, Target};
 
+use crate::encoding::{self, Decoded};
 use crate::results::Rejections;
+use crate::sample::sum;
 
 /// Which of a log's columns is the frame time.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -42,8 +46,10 @@ pub enum Unit {
     Micros,
     /// Seconds.
     Seconds,
-    /// Frames per second.
+    /// Frames per second of each frame.
     Fps,
+    /// Average frames per second of periods of one length, as `GALLIUM_HUD_DUMP_DIR` holds them.
+    PeriodFps,
 }
 
 /// How to read a log.
@@ -78,8 +84,19 @@ pub struct FrameRun {
     pub coverage: Option<f64>,
     /// What must be said: units, gaps, dropped frames, clock steps.
     pub notes: Vec<String>,
+    /// For logs that hold averages of periods instead of frames: those. `frame_ms` is then empty.
+    pub periods: Vec<Period>,
     /// Lines of text among the rows (`# level 2`, `// level 2`), at most [`MARKERS_MAX`].
     pub markers: Vec<Marker>,
+}
+
+/// A span of time with its average rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Period {
+    /// Frames per second in it.
+    pub fps: f64,
+    /// Its length in seconds, or 1 where all are of one unknown length.
+    pub seconds: f64,
 }
 
 /// A line of text among the rows of a log: where a level, a scene, a cut began.
@@ -110,7 +127,19 @@ impl FrameRun {
     /// Whether the log holds every frame, as far as can be told.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.coverage.is_none_or(|share| share >= COVERAGE_MIN)
+        self.periods.is_empty() && self.coverage.is_none_or(|share| share >= COVERAGE_MIN)
+    }
+
+    /// The average rate of a log that holds periods: frames over time, not the mean of rates. `None` for one that
+    /// holds frames.
+    #[must_use]
+    pub fn average_fps(&self) -> Option<f64> {
+        let seconds = sum(self.periods.iter().map(|period| period.seconds));
+        let frames = sum(self
+            .periods
+            .iter()
+            .map(|period| period.fps * period.seconds));
+        (seconds > 0.0).then(|| frames / seconds)
     }
 }
 
@@ -163,13 +192,33 @@ pub enum LogError {
 ///
 /// [`LogError`]; damaged rows are no error, they are counted.
 pub fn read(reader: impl Read + Send, options: &ReadOptions) -> Result<FrameLog, LogError> {
+    let reader = Decoded::new(reader).map_err(|source| LogError::Read { line: 0, source })?;
+    if let Some(archive) = encoding::archive(reader.start()) {
+        return Err(LogError::Unusable {
+            line: 1,
+            column: 1,
+            why: archive.to_owned(),
+        });
+    }
     let mut lines = lines::Lines::new(reader);
-    let log = if lines.starts_with_brace()? {
+    let mut log = if lines.starts_with_brace()? {
         capframex::read(&lines.rest()?, options)?
     } else {
         table::read(lines, options)?
     };
-    if log.runs.iter().all(|run| run.frame_ms.is_empty()) {
+    if options.unit == Unit::PeriodFps && log.kind == table::PLAIN {
+        log.kind = "rates of periods";
+        for run in &mut log.runs {
+            let rates = std::mem::take(&mut run.frame_ms).into_iter();
+            let period = |fps| Period { fps, seconds: 1.0 };
+            run.periods = rates.map(period).collect();
+        }
+    }
+    if log
+        .runs
+        .iter()
+        .all(|run| run.frame_ms.is_empty() && run.periods.is_empty())
+    {
         return Err(LogError::Empty {
             rejected: log.rejected.count,
         });

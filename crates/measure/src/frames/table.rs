@@ -5,16 +5,24 @@ use std::io::Read;
 use super::blocks::{self, Block, Parts};
 use super::header::{FrameUnit, Layout, Line, classify, headless};
 use super::lines::Lines;
+use super::periods;
 use super::rows::{Group, Rows};
 use super::{FrameLog, FrameRun, LogError, Marker, ReadOptions, Unit};
 use crate::sample::{median, sum};
+
+/// The kind of a file without a header.
+pub(super) const PLAIN: &str = "plain column";
 
 /// Reads the header, then all rows.
 pub(super) fn read<R: Read + Send>(
     mut lines: Lines<R>,
     options: &ReadOptions,
 ) -> Result<FrameLog, LogError> {
-    let (layout, first) = head(&mut lines, options)?;
+    let (layout, first) = match head(&mut lines, options)? {
+        Head::Rows(layout, first) => (layout, first),
+        Head::Afterburner(first) => return periods::afterburner(&mut lines, &first),
+        Head::Overlay(fps, timing) => return periods::overlay(&mut lines, fps, timing),
+    };
     let mut whole = Rows::new(&layout, true);
     // The number of lines that came before the rows.
     let before = lines.number - usize::from(first.is_some());
@@ -40,16 +48,25 @@ impl<'a> Parts for Parser<'a> {
     }
 }
 
-/// Looks for the header; without one, the first row is given back as it stood.
-fn head<R: Read>(
-    lines: &mut Lines<R>,
-    options: &ReadOptions,
-) -> Result<(Layout, Option<Vec<u8>>), LogError> {
+/// What stands before the rows.
+enum Head {
+    /// A header, or none: then with the first row as it stood.
+    Rows(Layout, Option<Vec<u8>>),
+    /// The first line of MSI Afterburner's log.
+    Afterburner(Vec<u8>),
+    /// Columns of Mesa's overlay.
+    Overlay(usize, Option<usize>),
+}
+
+/// Looks for the header.
+fn head<R: Read>(lines: &mut Lines<R>, options: &ReadOptions) -> Result<Head, LogError> {
     let mut has_preface = false;
     let mut unknown: Option<(usize, String)> = None;
     while let Some((line, number, is_whole)) = lines.next_row()? {
         match classify(line, options.source) {
-            Line::Header(layout) => return Ok((layout, None)),
+            Line::Header(layout) => return Ok(Head::Rows(layout, None)),
+            Line::Afterburner => return Ok(Head::Afterburner(line.to_vec())),
+            Line::Overlay(fps, timing) => return Ok(Head::Overlay(fps, timing)),
             Line::Preface => {}
             Line::MachineNames => {
                 has_preface = true;
@@ -66,7 +83,7 @@ fn head<R: Read>(
                 if is_whole {
                     line.push(b'\n');
                 }
-                return Ok((layout, Some(line)));
+                return Ok(Head::Rows(layout, Some(line)));
             }
         }
     }
@@ -142,12 +159,12 @@ fn finish(rows: Rows<'_>, layout: &Layout) -> FrameLog {
 impl Group {
     fn finish(mut self, layout: &Layout, unit: Unit) -> FrameRun {
         let convert = |value: f64| match unit {
-            Unit::Millis => value,
+            Unit::Millis | Unit::PeriodFps => value,
             Unit::Micros => value / 1e3,
             Unit::Seconds => value * 1e3,
             Unit::Fps => 1e3 / value,
         };
-        if unit != Unit::Millis {
+        if !matches!(unit, Unit::Millis | Unit::PeriodFps) {
             for frame in &mut self.frames {
                 *frame = convert(*frame);
             }
@@ -179,6 +196,7 @@ impl Group {
             frame_ms: self.frames,
             coverage,
             notes,
+            periods: Vec::new(),
             markers: Vec::new(),
         }
     }
@@ -278,7 +296,9 @@ mod tests {
         assert!(rows.len() > 2 << 20, "several blocks");
         let options = ReadOptions::default();
         let mut lines = Lines::new(names.as_bytes());
-        let (layout, _) = head(&mut lines, &options).unwrap();
+        let Head::Rows(layout, None) = head(&mut lines, &options).unwrap() else {
+            panic!("a header");
+        };
         let mut whole = Rows::new(&layout, true);
         let mut one = Rows::new(&layout, true);
         one.block(rows.as_bytes());

@@ -148,7 +148,14 @@ pub enum ReadError {
 ///
 /// [`ReadError::Unusable`] with the place of the first thing that fits no kind; [`ReadError::Empty`].
 pub fn read(bytes: &[u8], columns: &Columns) -> Result<Results, ReadError> {
-    let text = String::from_utf8_lossy(bytes);
+    if let Some(archive) = crate::encoding::archive(bytes) {
+        return Err(ReadError::Unusable {
+            line: 1,
+            column: 1,
+            why: archive.to_owned(),
+        });
+    }
+    let text = crate::encoding::text(bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let start = text.trim_start();
     let found = if start.starts_with('{') {

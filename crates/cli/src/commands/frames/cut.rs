@@ -33,6 +33,23 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
+    /// Whether nothing is to be cut.
+    pub(crate) fn is_nothing(&self) -> bool {
+        let Self {
+            from_marker,
+            to_marker,
+            merge_short,
+            after,
+            from,
+            to,
+            skip,
+            take,
+        } = self;
+        let texts = from_marker.is_none() && to_marker.is_none();
+        let numbers = [merge_short, after, from, to];
+        texts && numbers.iter().all(|cut| cut.is_none()) && skip.is_none() && take.is_none()
+    }
+
     /// Cuts `run` and says what was done and what remains; `None` if nothing was asked for.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use towpath_measure::frames::metrics::Ordered;
 use towpath_measure::frames::{self, FrameRun, ReadOptions, Target, metrics, sketch};
 use towpath_measure::{Arm, bootstrap};
@@ -31,7 +31,7 @@ pub(crate) struct Log {
 impl Log {
     /// Reads a file's runs and cuts them.
     pub(super) fn read(path: &Path, args: &Args) -> Result<Vec<Self>> {
-        let mut runs = Self::whole(path, &args.read_options())?;
+        let mut runs = Self::whole(path, &args.read_options(path))?;
         for log in &mut runs {
             log.cut(&args.cut)?;
             log.look();
@@ -56,7 +56,11 @@ impl Log {
             } else {
                 shown.clone()
             };
-            let mut notes = vec![format!("{} of {} frames", log.kind, run.frame_ms.len())];
+            let size = match run.periods.len() {
+                0 => format!("{} frames", run.frame_ms.len()),
+                periods => format!("{periods} averages"),
+            };
+            let mut notes = vec![format!("{} of {size}", log.kind)];
             if !run.name.is_empty() {
                 notes.push(run.name.clone());
             }
@@ -80,6 +84,12 @@ impl Log {
     ///
     /// A cut that cannot be made.
     pub(crate) fn cut(&mut self, cut: &Cut) -> Result<()> {
+        if !self.frames.periods.is_empty() && !cut.is_nothing() {
+            bail!(
+                "cannot cut {}: it holds averages of periods, not frames",
+                self.name
+            );
+        }
         let done = cut
             .apply(&mut self.frames)
             .with_context(|| format!("cannot cut {}", self.name))?;
@@ -89,6 +99,11 @@ impl Log {
 
     /// Says what the frames show about themselves.
     fn look(&mut self) {
+        if !self.frames.periods.is_empty() {
+            self.notes
+                .push("it holds averages of periods: only the average fps can be said".to_owned());
+            return;
+        }
         let frames = &self.frames.frame_ms;
         if let Some(coverage) = self.frames.coverage.filter(|_| !self.frames.is_complete()) {
             self.notes.push(format!(
@@ -132,6 +147,10 @@ impl Log {
     ) -> Run {
         let mut run = Run::new(arm, number);
         run.source = Some(self.name.clone());
+        if let Some(fps) = self.frames.average_fps() {
+            Self::read_average(&mut run, fps, target, known);
+            return run;
+        }
         let frames = &self.frames.frame_ms;
         let ordered = Ordered::of(frames);
         for metric in metrics::evaluate_ordered(frames, &ordered, target) {
@@ -157,5 +176,25 @@ impl Log {
             ladder: sketch.ladder,
         });
         run
+    }
+
+    /// A log of averages has one metric; the others are unavailable, which is not 0.
+    fn read_average(run: &mut Run, fps: f64, target: &Target, known: &mut Vec<Metric>) {
+        // Names and definitions do not depend on the frames.
+        for metric in metrics::evaluate(&[16.6; 2], target) {
+            if metric.name == "fps" {
+                run.read(&metric.name, fps);
+            } else {
+                run.cannot_read(&metric.name, "the log holds averages, not frames");
+            }
+            if !known.iter().any(|one| one.name == metric.name) {
+                known.push(Metric::new(
+                    &metric.name,
+                    metric.unit,
+                    metric.better,
+                    &metric.definition,
+                ));
+            }
+        }
     }
 }

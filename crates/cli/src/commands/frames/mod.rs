@@ -4,7 +4,7 @@ pub(crate) mod cut;
 pub(crate) mod load;
 mod show;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -16,7 +16,8 @@ use towpath_report::{Metric, ResultFile};
 use crate::outputs::Outputs;
 use load::Log;
 
-/// Reads frame logs: MangoHud, PresentMon, CapFrameX, OCAT, towpath's own, plain columns.
+/// Reads frame logs: MangoHud, PresentMon, CapFrameX, OCAT, FrameView, MSI Afterburner, Mesa's overlay and HUD,
+/// towpath's own, plain columns.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     towpath frames log.csv\n  \
@@ -43,9 +44,10 @@ pub(crate) struct Args {
     /// Column of a file without a header, from 1.
     #[arg(short = 'C', long, value_name = "N", default_value_t = 1)]
     column: usize,
-    /// Unit of that column: ms, us, s, fps.
-    #[arg(long, value_name = "UNIT", default_value = "ms", value_parser = parse_unit)]
-    unit: Unit,
+    /// Unit of that column: ms, us, s, fps, or period-fps for averages of equal periods. The files that
+    /// GALLIUM_HUD_DUMP_DIR holds are known by their names: ms, and period-fps for `fps`.
+    #[arg(long, value_name = "UNIT", value_parser = parse_unit)]
+    unit: Option<Unit>,
     /// Metrics that are judged; the others are shown.
     #[arg(
         long,
@@ -65,7 +67,14 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    fn read_options(&self) -> ReadOptions {
+    fn read_options(&self, path: &Path) -> ReadOptions {
+        // GALLIUM_HUD_DUMP_DIR: a file per graph, with nothing but numbers in it.
+        let is_hud_fps = path.file_name().is_some_and(|name| name == "fps");
+        let unit = self.unit.unwrap_or(if is_hud_fps {
+            Unit::PeriodFps
+        } else {
+            Unit::Millis
+        });
         let source = if self.display {
             Source::Display
         } else {
@@ -74,7 +83,7 @@ impl Args {
         ReadOptions {
             source,
             column: self.column,
-            unit: self.unit,
+            unit,
         }
     }
 
@@ -176,6 +185,7 @@ fn parse_unit(text: &str) -> Result<Unit, String> {
         "us" => Ok(Unit::Micros),
         "s" => Ok(Unit::Seconds),
         "fps" => Ok(Unit::Fps),
-        _ => Err("one of ms, us, s, fps".to_owned()),
+        "period-fps" => Ok(Unit::PeriodFps),
+        _ => Err("one of ms, us, s, fps, period-fps".to_owned()),
     }
 }
