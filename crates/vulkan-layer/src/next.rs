@@ -76,4 +76,5 @@ functions! {
     create_graphics: vk::PFN_vkCreateGraphicsPipelines = c"vkCreateGraphicsPipelines";
     create_compute: vk::PFN_vkCreateComputePipelines = c"vkCreateComputePipelines";
     create_ray_tracing: vk::PFN_vkCreateRayTracingPipelinesKHR = c"vkCreateRayTracingPipelinesKHR";
+    create_shaders: vk::PFN_vkCreateShadersEXT = c"vkCreateShadersEXT";
 }

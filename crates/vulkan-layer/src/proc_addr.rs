@@ -146,4 +146,5 @@ intercepted! {
     b"vkCreateGraphicsPipelines" RecordOrCache => PFN_vkCreateGraphicsPipelines = pipelines::graphics;
     b"vkCreateComputePipelines" RecordOrCache => PFN_vkCreateComputePipelines = pipelines::compute;
     b"vkCreateRayTracingPipelinesKHR" RecordOrCache => PFN_vkCreateRayTracingPipelinesKHR = pipelines::ray_tracing;
+    b"vkCreateShadersEXT" Record => PFN_vkCreateShadersEXT = pipelines::shader_objects;
 }

@@ -25,7 +25,9 @@ sites! {
     CreateGraphics: Cache = "vkCreateGraphicsPipelines";
     CreateCompute: Cache = "vkCreateComputePipelines";
     CreateRayTracing: Cache = "vkCreateRayTracingPipelinesKHR";
-    /// Any of the three, once the program presents frames.
+    /// Shader objects: they know no cache, and are only timed.
+    CreateShaders: Cache = "vkCreateShadersEXT";
+    /// Any of the four, once the program presents frames.
     CreateInPlay: Cache = "vkCreate*Pipelines in play";
     CreateCache: Cache = "vkCreatePipelineCache";
     CacheSize: Cache = "vkGetPipelineCacheData (size)";

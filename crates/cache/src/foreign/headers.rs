@@ -84,7 +84,14 @@ pub(super) fn read(bytes: &[u8]) -> Option<Contents> {
     match form {
         HeaderForm::Wgpu => wgpu(bytes, &mut contents),
         HeaderForm::Yuzu => yuzu(bytes, &mut contents),
-        HeaderForm::Godot => zeux(bytes, 44, 28, &mut contents),
+        HeaderForm::Godot => {
+            zeux(bytes, 44, 28, &mut contents);
+            let said = u64_at(bytes, 8).unwrap_or(0);
+            if said != godot_hash(bytes.get(blob.clone()).unwrap_or_default()) {
+                let line = "the data hash does not fit the data: Godot will not take it";
+                contents.problems.push(line.to_owned());
+            }
+        }
         HeaderForm::Zeux => zeux(bytes, 28, 32, &mut contents),
     }
     describe_blob(
@@ -158,7 +165,8 @@ fn expect_len(said: u64, is: usize, contents: &mut Contents) {
 /// Puts `blob` behind the header of `original`, with the length in it corrected: the form that a program
 /// reads again. `None` if the original has no such header.
 ///
-/// zeux's and Godot's hash is kept, so that it fits only an unchanged blob.
+/// Godot's hash is made anew. Which hash a program with zeux's header takes is its own choice: that is
+/// kept, and fits only an unchanged blob.
 #[must_use]
 pub fn wrap(original: &[u8], blob: &[u8]) -> Option<Vec<u8>> {
     let form = HeaderForm::ALL
@@ -173,11 +181,44 @@ pub fn wrap(original: &[u8], blob: &[u8]) -> Option<Vec<u8>> {
         HeaderForm::Zeux | HeaderForm::Godot => {
             let len = u32::try_from(blob.len()).ok()?;
             crate::bytes::put(&mut out, 4, &len.to_le_bytes());
+            if form == HeaderForm::Godot {
+                crate::bytes::put(&mut out, 8, &godot_hash(blob).to_le_bytes());
+            }
         }
         HeaderForm::Yuzu => {}
     }
     out.extend_from_slice(blob);
     Some(out)
+}
+
+/// What Godot writes as `data_hash`: MurmurHash3 of 32 bits with Godot's own seed.
+fn godot_hash(data: &[u8]) -> u64 {
+    murmur3(data, 0x07f0_7c65).into()
+}
+
+/// MurmurHash3_x86_32 (Austin Appleby, public domain).
+fn murmur3(data: &[u8], seed: u32) -> u32 {
+    let mix = |word: u32| {
+        word.wrapping_mul(0xcc9e_2d51)
+            .rotate_left(15)
+            .wrapping_mul(0x1b87_3593)
+    };
+    let (words, tail) = data.as_chunks::<4>();
+    let mut hash = words.iter().fold(seed, |hash, word| {
+        let hash = (hash ^ mix(u32::from_le_bytes(*word))).rotate_left(13);
+        hash.wrapping_mul(5).wrapping_add(0xe654_6b64)
+    });
+    let mut last = [0; 4];
+    for (to, from) in last.iter_mut().zip(tail) {
+        *to = *from;
+    }
+    hash ^= mix(u32::from_le_bytes(last));
+    // The length counts in 32 bits, as the algorithm has it.
+    let [a, b, c, d, ..] = data.len().to_le_bytes();
+    hash ^= u32::from_le_bytes([a, b, c, d]);
+    hash = (hash ^ hash >> 16).wrapping_mul(0x85eb_ca6b);
+    hash = (hash ^ hash >> 13).wrapping_mul(0xc2b2_ae35);
+    hash ^ hash >> 16
 }
 
 /// Where the blob is in a file of these forms.
@@ -218,7 +259,8 @@ mod tests {
         ]
         .concat();
         let zeux = [&start[..], &8_u32.to_le_bytes(), &blob[16..32], &blob].concat();
-        let godot = [&start[..], &blob[16..32], &[8, 0, 0, 0], &blob].concat();
+        let mut godot = [&start[..], &blob[16..32], &[8, 0, 0, 0], &blob].concat();
+        godot[8..16].copy_from_slice(&godot_hash(&blob).to_le_bytes());
         let mut wgpu = [&b"WGPUPLCH"[..], &[0, 0, 0, 1, 0, 0, 0, 8, 1], &[255; 3]].concat();
         wgpu.extend([0, 0, 0x10, 0xde, 0, 0, 0, 7, 255, 255, 255, 255]);
         wgpu.extend([6; 16]);
@@ -264,6 +306,26 @@ mod tests {
         }
         assert_eq!(read(&blob()).unwrap().format, Format::VkPipelineCache);
         assert!(read(b"").is_none() && read(b"#!/bin/sh\n").is_none());
+    }
+
+    #[test]
+    fn godots_hash_is_murmur3_and_finds_damage() {
+        for (text, seed, hash) in [
+            ("", 0, 0),
+            ("hello", 0, 0x248b_fa47),
+            ("hello, world", 0, 0x149b_bb7f),
+            (
+                "The quick brown fox jumps over the lazy dog",
+                0x9747_b28c,
+                0x2fa8_26cd,
+            ),
+        ] {
+            assert_eq!(murmur3(text.as_bytes(), seed), hash, "{text}");
+        }
+        let (_, mut godot) = files().swap_remove(1);
+        *godot.last_mut().unwrap() ^= 1;
+        let problems = read(&godot).unwrap().problems;
+        assert!(problems[0].contains("hash"), "{problems:?}");
     }
 
     #[test]

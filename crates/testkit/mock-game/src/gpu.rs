@@ -192,11 +192,7 @@ impl Gpu {
     ///
     /// The driver's answer.
     pub fn cache_size(&self, cache: vk::PipelineCache) -> Result<usize, vk::Result> {
-        let get = self.device.fp_v1_0().get_pipeline_cache_data;
-        let mut size = 0;
-        let null = core::ptr::null_mut();
-        unsafe { get(self.device.handle(), cache, &raw mut size, null) }.result()?;
-        Ok(size)
+        cache_size(&self.device, cache)
     }
 
     /// A cache's data.
@@ -205,17 +201,7 @@ impl Gpu {
     ///
     /// The driver's answer.
     pub fn cache_data(&self, cache: vk::PipelineCache) -> Result<Vec<u8>, vk::Result> {
-        let get = self.device.fp_v1_0().get_pipeline_cache_data;
-        let mut size = self.cache_size(cache)?;
-        let mut data = vec![0_u8; size];
-        let out = data.as_mut_ptr().cast();
-        let answer = unsafe { get(self.device.handle(), cache, &raw mut size, out) };
-        data.truncate(size);
-        if answer == vk::Result::INCOMPLETE {
-            Ok(data)
-        } else {
-            answer.result_with_success(data)
-        }
+        cache_data(&self.device, cache)
     }
 
     /// Ends a cache.
@@ -380,4 +366,31 @@ fn device(
         info = info.push_next(&mut control);
     }
     Ok(unsafe { instance.create_device(physical, &info, None) }?)
+}
+
+fn cache_size(device: &ash::Device, cache: vk::PipelineCache) -> Result<usize, vk::Result> {
+    let get = device.fp_v1_0().get_pipeline_cache_data;
+    let mut size = 0;
+    let null = core::ptr::null_mut();
+    unsafe { get(device.handle(), cache, &raw mut size, null) }.result()?;
+    Ok(size)
+}
+
+/// A cache's data, from any thread: the call needs no lock of the caller's.
+///
+/// # Errors
+///
+/// The driver's answer.
+pub fn cache_data(device: &ash::Device, cache: vk::PipelineCache) -> Result<Vec<u8>, vk::Result> {
+    let get = device.fp_v1_0().get_pipeline_cache_data;
+    let mut size = cache_size(device, cache)?;
+    let mut data = vec![0_u8; size];
+    let out = data.as_mut_ptr().cast();
+    let answer = unsafe { get(device.handle(), cache, &raw mut size, out) };
+    data.truncate(size);
+    if answer == vk::Result::INCOMPLETE {
+        Ok(data)
+    } else {
+        answer.result_with_success(data)
+    }
 }

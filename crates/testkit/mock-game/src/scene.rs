@@ -135,6 +135,18 @@ impl Scene {
         }
     }
 
+    /// Starts `towpath-vulkan-steps` with `steps` and goes on; the child is the caller's to end.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, if it cannot be started.
+    pub fn start(&self, steps: &[&str]) -> std::io::Result<std::process::Child> {
+        let mut command = Command::new(artifact("towpath-vulkan-steps"));
+        command.args(steps);
+        self.dress(&mut command, &self.folder.join("journal-started"));
+        command.stdout(std::process::Stdio::null()).spawn()
+    }
+
     /// Gives `command` the scene's environment.
     pub fn dress(&self, command: &mut Command, journal: &Path) {
         let icd = self.icd.clone().unwrap_or_else(|| {

@@ -72,6 +72,7 @@ pub(crate) extern "system" fn create(
 }
 
 fn load(entries: &mut Entries, identity: &Identity, data: &[u8]) -> Result<(), vk::Result> {
+    std::thread::sleep(script().load);
     match script().policy {
         Policy::Rejecting => {
             call!("blob-rejected", "bytes={}", data.len());

@@ -8,6 +8,7 @@
 //! | `entry_bytes` | 1000 | mean size of one pipeline's compiled code |
 //! | `compile_us` | 0 | time that one compile takes |
 //! | `hit_us` | 0 | time that a pipeline found in a cache takes |
+//! | `load_us` | 0 | time that creation of a cache with data takes |
 //! | `mark` | 0 | which compile (from 1) yields code that policy `aborting` dies of |
 //! | `identity` | `A` | driver: changes UUIDs, version text and compiled code, not the GPU's ids |
 //! | `devices` | 1 | physical devices of the same ids and identities `identity`, `identity`+`2`, ... |
@@ -84,6 +85,7 @@ pub struct Script {
     pub entry_bytes: usize,
     pub compile: Duration,
     pub hit: Duration,
+    pub load: Duration,
     pub mark: u64,
     pub identity: String,
     pub devices: u32,
@@ -106,6 +108,7 @@ impl Default for Script {
             entry_bytes: 1000,
             compile: Duration::ZERO,
             hit: Duration::ZERO,
+            load: Duration::ZERO,
             mark: 0,
             identity: "A".to_owned(),
             devices: 1,
@@ -151,6 +154,7 @@ impl Script {
             "entry_bytes" => self.entry_bytes = value.parse().ok()?,
             "compile_us" => self.compile = micros()?,
             "hit_us" => self.hit = micros()?,
+            "load_us" => self.load = micros()?,
             "mark" => self.mark = value.parse().ok()?,
             "identity" => value.clone_into(&mut self.identity),
             "devices" => self.devices = value.parse().ok().filter(|n| (1..=8).contains(n))?,

@@ -96,6 +96,40 @@ pub(crate) unsafe extern "system" fn ray_tracing(
     })
 }
 
+/// `vkCreateShadersEXT`: Vulkan gives it no cache, so that there is nothing to serve from.
+pub(crate) unsafe extern "system" fn shader_objects(
+    handle: vk::Device,
+    count: u32,
+    infos: *const vk::ShaderCreateInfoEXT<'_>,
+    alloc: *const vk::AllocationCallbacks<'_>,
+    out: *mut vk::ShaderEXT,
+) -> vk::Result {
+    let Some((device, next)) = device::next(handle, |next| next.create_shaders) else {
+        return NO_DEVICE;
+    };
+    let started = start();
+    // SAFETY: the application's arguments, unchanged.
+    let answer = unsafe { next(handle, count, infos, alloc, out) };
+    let made = passed_on(count, answer);
+    wall::beside(|| device.recorder.pipelines(At::CreateShaders, started, &made));
+    answer
+}
+
+/// What is known of a call that the driver answered by itself.
+fn passed_on(count: u32, answer: vk::Result) -> Made {
+    let failed = answer.as_raw() < 0;
+    let outcome = if failed {
+        Outcome::CallFailed
+    } else {
+        Outcome::Observed
+    };
+    Made {
+        count,
+        compiled: 0,
+        outcome,
+    }
+}
+
 /// One create call of the program.
 struct Call<'a> {
     device: &'a Device,
@@ -130,20 +164,7 @@ impl Call<'_> {
         });
         let (answer, made) = served.unwrap_or_else(|| {
             let answer = next(self.cache, self.count, infos, out);
-            let failed = answer.as_raw() < 0;
-            let outcome = if failed {
-                Outcome::CallFailed
-            } else {
-                Outcome::Observed
-            };
-            (
-                answer,
-                Made {
-                    count: self.count,
-                    compiled: 0,
-                    outcome,
-                },
-            )
+            (answer, passed_on(self.count, answer))
         });
         wall::beside(|| self.device.recorder.pipelines(self.at, started, &made));
         answer

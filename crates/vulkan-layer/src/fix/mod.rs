@@ -36,6 +36,7 @@ pub(crate) struct CacheFix {
     pub(crate) mode: Mode,
     overlay: Arc<Overlay>,
     identity: Identity,
+    loaded: takeover::Loaded,
     saver: Saver,
 }
 
@@ -87,6 +88,7 @@ impl CacheFix {
             .iter()
             .for_each(|line| process.log(line));
         record::count(Counter::CacheBytesRead, overlay.report().bytes_accepted);
+        let loaded = takeover::Loaded::of(&overlay);
         let saver = Saver::start(
             Arc::clone(&overlay),
             opened.folder,
@@ -96,6 +98,7 @@ impl CacheFix {
             mode,
             overlay,
             identity,
+            loaded,
             saver,
         })
     }
@@ -121,9 +124,9 @@ impl CacheFix {
         )
     }
 
-    /// Whether the store's blobs are in the driver's hands, so that content `id` need not be given to it.
+    /// Whether the driver has this blob from the store, so that it need not be given to it.
     pub(crate) fn has(&self, blob: &[u8]) -> bool {
-        takeover::has(&self.overlay, blob)
+        self.loaded.has(blob)
     }
 
     /// Keeps a program's blob in the store; a thread of ours writes it.

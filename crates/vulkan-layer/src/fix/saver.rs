@@ -3,6 +3,9 @@
 //! It sleeps until something is new, waits until creation has been quiet for a moment (or has gone on
 //! for long), and saves. All signals are blocked in it; it ends with its device. At the process's end it
 //! is stopped before the driver's own handlers run, and makes no further driver call.
+//!
+//! While the program runs it writes at the pace of [`Pace::IN_PLAY`]; once the program waits for it, at
+//! its end, at that of [`Pace::PROMPT`].
 
 #![expect(unsafe_code, reason = "registers a handler for the process's end")]
 
@@ -13,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use towpath_cache::storage::{block_signals, idle_io_class};
 use towpath_cache::vulkan::{Overlay, Saved};
-use towpath_cache::{ContentId, Folder, Kind, Pace, Result};
+use towpath_cache::{ContentId, Error, Folder, Kind, Limits, Pace, Result};
 use towpath_ledger::Counter;
 
 use crate::fork;
@@ -25,6 +28,16 @@ use crate::wall;
 const QUIET: Duration = Duration::from_millis(100);
 /// A burst that does not end is saved this often: a crash costs no more.
 const LONGEST: Duration = Duration::from_secs(2);
+
+/// So long after the last thing new the store is tidied, once per device.
+const IDLE: Duration = Duration::from_secs(10);
+/// What a program's store of one driver may take; the least recently used goes first.
+const STORE_BYTES_MAX: u64 = 4 << 30;
+/// Above this the store's blobs are not fetched again as one: the copy would lie in the program's memory.
+const CONSOLIDATE_BYTES_MAX: u64 = 256 << 20;
+/// Segments after which the store is tidied at the program's end, and how many bytes that may move.
+const END_SEGMENTS: u64 = 64;
+const END_BYTES_MAX: u64 = 64 << 20;
 
 /// Set at the process's end.
 static ENDING: AtomicBool = AtomicBool::new(false);
@@ -58,6 +71,14 @@ struct State {
     last_new: Option<Instant>,
     imports: Vec<Vec<u8>>,
     ends: bool,
+    is_tidied: bool,
+}
+
+/// What the thread wakes up for.
+enum Work {
+    Save,
+    Tidy,
+    End,
 }
 
 impl Saver {
@@ -65,6 +86,9 @@ impl Saver {
     pub(crate) fn start(overlay: Arc<Overlay>, folder: Option<Arc<Folder>>, instance: u64) -> Self {
         fork::watch();
         stop_at_exit();
+        if let Some(folder) = &folder {
+            folder.set_pace(Pace::IN_PLAY);
+        }
         let shared = Arc::new(Shared {
             overlay,
             folder,
@@ -110,12 +134,7 @@ impl Saver {
 
     /// Ends the thread and saves what it left.
     pub(crate) fn stop(mut self) {
-        if let Some(folder) = &self.shared.folder {
-            // The program waits now: nothing is to be spared any more.
-            folder.set_pace(Pace::PROMPT);
-        }
-        self.shared.lock().ends = true;
-        self.shared.wake.notify_one();
+        self.shared.end();
         if let Some(thread) = self.thread.take() {
             // Its panics were caught inside.
             let _ended = thread.join().is_ok();
@@ -124,6 +143,7 @@ impl Saver {
         self.shared.save();
         let sealed = self.shared.overlay.store().seal();
         note(sealed.map(|_ticket| ()));
+        self.shared.tidy_at_end();
     }
 }
 
@@ -132,39 +152,110 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Tells the thread to go. The program waits now: nothing is to be spared any more.
+    fn end(&self) {
+        if let Some(folder) = &self.folder {
+            folder.set_pace(Pace::PROMPT);
+        }
+        self.lock().ends = true;
+        self.wake.notify_one();
+    }
+
     fn work(&self) {
-        while self.wait_for_work() {
-            self.save();
+        loop {
+            match self.wait_for_work() {
+                Work::Save => self.save(),
+                Work::Tidy => self.tidy(),
+                Work::End => return,
+            }
         }
     }
 
-    /// Sleeps until a burst is over; false when it is time to go.
-    fn wait_for_work(&self) -> bool {
+    /// Sleeps until a burst is over, or until long after it.
+    fn wait_for_work(&self) -> Work {
         let mut state = self.lock();
         let mut burst_began = None;
+        let waiting_since = Instant::now();
         loop {
             if state.ends || ENDING.load(Ordering::Acquire) {
-                return false;
+                return Work::End;
             }
-            let Some(last) = state.last_new else {
-                if !state.imports.is_empty() {
-                    return true;
-                }
-                state = self
-                    .wake
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
             let now = Instant::now();
-            let began = *burst_began.get_or_insert(now);
-            let due = (last + QUIET).min(began + LONGEST);
-            if due <= now {
-                state.last_new = None;
-                return true;
+            let due = match state.last_new {
+                Some(last) => {
+                    let began = *burst_began.get_or_insert(now);
+                    let due = (last + QUIET).min(began + LONGEST);
+                    if due <= now {
+                        state.last_new = None;
+                        return Work::Save;
+                    }
+                    Some(due)
+                }
+                None if !state.imports.is_empty() => return Work::Save,
+                None if state.is_tidied => None,
+                None if waiting_since + IDLE <= now => {
+                    state.is_tidied = true;
+                    return Work::Tidy;
+                }
+                None => Some(waiting_since + IDLE),
+            };
+            state = if let Some(due) = due {
+                let woken = self.wake.wait_timeout(state, due - now);
+                woken.unwrap_or_else(PoisonError::into_inner).0
+            } else {
+                let woken = self.wake.wait(state);
+                woken.unwrap_or_else(PoisonError::into_inner)
+            };
+        }
+    }
+
+    /// Writes many blobs as one, merges and drops segments; reads and writes at the folder's pace.
+    fn tidy(&self) {
+        let guard = SAVING.lock().unwrap_or_else(PoisonError::into_inner);
+        if ENDING.load(Ordering::Acquire) || self.is_dead.load(Ordering::Acquire) {
+            return;
+        }
+        let store = self.overlay.store();
+        if store.is_read_only() {
+            return;
+        }
+        let before = self.bytes_written();
+        let blobs = store.entries(Some(Kind::OVERLAY));
+        let bytes: u64 = blobs.iter().map(|blob| blob.bytes).sum();
+        let consolidated = if bytes <= CONSOLIDATE_BYTES_MAX {
+            self.overlay.consolidate().map(|_done| ())
+        } else {
+            Ok(())
+        };
+        let limits = Limits {
+            bytes_max: Some(STORE_BYTES_MAX),
+            ..Limits::default()
+        };
+        let tidied = consolidated
+            .and_then(|()| store.compact())
+            .and_then(|_| store.prune(&limits));
+        match tidied {
+            // Another process does it.
+            Ok(_) | Err(Error::Busy { .. }) => {}
+            Err(error) => {
+                process::get().log(&format!("store not tidied: {}", error.one_line()));
             }
-            let woken = self.wake.wait_timeout(state, due - now);
-            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        record::count(
+            Counter::CacheBytesWritten,
+            self.bytes_written().saturating_sub(before),
+        );
+        drop(guard);
+    }
+
+    /// Tidies a store of many small segments: programs that end within seconds would never do it else.
+    fn tidy_at_end(&self) {
+        if self.bytes_written() == 0 {
+            return;
+        }
+        let stats = self.overlay.store().stats();
+        if stats.segments >= END_SEGMENTS && stats.bytes <= END_BYTES_MAX {
+            self.tidy();
         }
     }
 
@@ -178,10 +269,12 @@ impl Shared {
             let kept = self.keep(&blob);
             note(kept);
         }
+        let began = Instant::now();
         match self.overlay.save() {
             Ok(Saved::NothingNew | Saved::DriverKeepsItsOwn) => {}
             Ok(Saved::Written { bytes, .. }) => {
-                process::get().log(&format!("pipeline cache: {} KB new", bytes.div_ceil(1024)));
+                let (size, took) = (bytes.div_ceil(1024), began.elapsed().as_millis());
+                process::get().log(&format!("pipeline cache: {size} KB new, {took} ms"));
                 record::count(Counter::CacheWrites, 1);
             }
             Ok(refused) => process::get().log(&format!("pipeline cache not saved: {refused:?}")),
@@ -197,12 +290,14 @@ impl Shared {
     fn keep(&self, blob: &[u8]) -> Result<()> {
         let id = ContentId::of(blob);
         let store = self.overlay.store();
+        let began = Instant::now();
         if !store.contains(Kind::OVERLAY, &id.0) {
             store.append(Kind::OVERLAY, &id.0, blob)?;
             store.flush()?;
             let size = blob.len().div_ceil(1024);
+            let took = began.elapsed().as_millis();
             process::get().log(&format!(
-                "pipeline cache: {size} KB taken over from the program"
+                "pipeline cache: {size} KB taken over from the program, {took} ms"
             ));
         }
         Ok(())
@@ -229,8 +324,7 @@ pub(crate) fn instance_ends(instance: u64) {
         .extract_if(.., |one| one.instance == instance)
         .collect();
     for shared in left {
-        shared.lock().ends = true;
-        shared.wake.notify_one();
+        shared.end();
         shared.save();
         let _no_save_goes_on = SAVING.lock().unwrap_or_else(PoisonError::into_inner);
         shared.is_dead.store(true, Ordering::Release);

@@ -4,21 +4,33 @@
 //! pipelines come from the overlay, and its own saves get a header without entries, which is what
 //! lavapipe always gives: valid, and as good as nothing to write.
 
+use std::collections::HashSet;
+
 use towpath_cache::vulkan::Overlay;
 use towpath_cache::{ContentId, Kind};
 
 /// Bytes of `VkPipelineCacheHeaderVersionOne`.
 pub(crate) const HEADER: usize = 32;
 
-/// Whether the store had this blob when it was loaded into the driver.
-pub(crate) fn has(overlay: &Overlay, blob: &[u8]) -> bool {
-    // A blob that the driver refused must not be kept from it a second time without a try.
-    let report = overlay.report();
-    let all_taken = report.blobs_rejected == 0 && report.blobs_kept_back == 0;
-    all_taken && report.blobs_failed == 0 && {
-        overlay
-            .store()
-            .contains(Kind::OVERLAY, &ContentId::of(blob).0)
+/// The blobs that the driver has from the store.
+#[derive(Debug, Default)]
+pub(crate) struct Loaded(HashSet<ContentId>);
+
+impl Loaded {
+    /// What was loaded: everything, or nothing that could be named where the driver did not take all.
+    pub(crate) fn of(overlay: &Overlay) -> Self {
+        let report = overlay.report();
+        // A blob that the driver refused must not be kept from it a second time without a try.
+        if report.blobs_rejected > 0 || report.blobs_kept_back > 0 || report.blobs_failed > 0 {
+            return Self::default();
+        }
+        let blobs = overlay.store().entries(Some(Kind::OVERLAY));
+        Self(blobs.into_iter().map(|blob| blob.id).collect())
+    }
+
+    /// Whether this blob was among them. Asks no store, which may be writing.
+    pub(crate) fn has(&self, blob: &[u8]) -> bool {
+        !self.0.is_empty() && self.0.contains(&ContentId::of(blob))
     }
 }
 

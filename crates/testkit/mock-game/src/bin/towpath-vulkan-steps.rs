@@ -9,6 +9,8 @@
 //!          threads=N@SEED   N by each of 8 threads at once, all different
 //!          fail-on=N@SEED   the same one by one with FAIL_ON_PIPELINE_COMPILE_REQUIRED
 //!          graphics=N@SEED  rt=N@SEED  rt-deferred=N@SEED  (mock driver only)
+//!          library=N@SEED   N graphics pipelines, each linked from a library of its own (mock driver only)
+//!          shader-object=N@SEED  N shader objects (mock driver only)
 //!          flags2=N@SEED unknown=N@SEED derivative=N@SEED   chains the overlay must leave alone
 //!          cache=FILE       a cache from FILE (empty where it is missing) for the steps that follow
 //!          no-cache         null for the steps that follow
@@ -117,6 +119,8 @@ impl Run {
             "batch" | "derivative" | "flags2" | "unknown" => self.batch(step, value),
             "threads" => self.threads(value),
             "graphics" => self.graphics(value),
+            "library" => self.library(value),
+            "shader-object" => self.shader_objects(value),
             "rt" | "rt-deferred" => self.ray_tracing(value, step == "rt-deferred"),
             "cache" => {
                 let data = std::fs::read(value).unwrap_or_default();
@@ -283,6 +287,67 @@ impl Run {
             self.gpu.drop_module(module);
         }
         Ok(tally.say())
+    }
+
+    fn library(&mut self, value: &str) -> Result<String> {
+        let (count, seed) = count_and_seed(value)?;
+        let mut tally = Tally::default();
+        for seed in seed..seed + count {
+            let module = self.gpu.module(seed)?;
+            let stages = [vk::PipelineShaderStageCreateInfo::default()
+                .stage(vk::ShaderStageFlags::VERTEX)
+                .module(module)
+                .name(c"main")];
+            let mut part = vk::GraphicsPipelineLibraryCreateInfoEXT::default()
+                .flags(vk::GraphicsPipelineLibraryFlagsEXT::PRE_RASTERIZATION_SHADERS);
+            let info = vk::GraphicsPipelineCreateInfo::default()
+                .flags(vk::PipelineCreateFlags::LIBRARY_KHR)
+                .stages(&stages)
+                .push_next(&mut part);
+            let made = self.one_graphics(&info);
+            self.note(&mut tally, made);
+            if let Ok(library) = made {
+                let libraries = [library];
+                let mut linked = vk::PipelineLibraryCreateInfoKHR::default().libraries(&libraries);
+                let info = vk::GraphicsPipelineCreateInfo::default().push_next(&mut linked);
+                let made = self.one_graphics(&info);
+                self.note(&mut tally, made);
+            }
+            self.gpu.drop_module(module);
+        }
+        Ok(tally.say())
+    }
+
+    fn one_graphics(
+        &self,
+        info: &vk::GraphicsPipelineCreateInfo<'_>,
+    ) -> Result<vk::Pipeline, vk::Result> {
+        let infos = core::slice::from_ref(info);
+        let device = &self.gpu.device;
+        let made = unsafe { device.create_graphics_pipelines(self.cache, infos, None) };
+        let made = made.map_err(|(_, error)| error)?;
+        Ok(made.first().copied().unwrap_or_default())
+    }
+
+    fn shader_objects(&mut self, value: &str) -> Result<String> {
+        let (count, seed) = count_and_seed(value)?;
+        let objects = ash::ext::shader_object::Device::new(&self.gpu.instance, &self.gpu.device);
+        let mut made = 0;
+        for seed in seed..seed + count {
+            let words = towpath_mock_game::shader::compute(seed, 8);
+            let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let info = vk::ShaderCreateInfoEXT::default()
+                .stage(vk::ShaderStageFlags::COMPUTE)
+                .code_type(vk::ShaderCodeTypeEXT::SPIRV)
+                .code(&code)
+                .name(c"main");
+            let all = unsafe { objects.create_shaders(&[info], None) };
+            for shader in all.map_err(|(_, error)| error)? {
+                made += 1;
+                unsafe { objects.destroy_shader(shader, None) };
+            }
+        }
+        Ok(format!("made={made}"))
     }
 
     fn ray_tracing(&mut self, value: &str, deferred: bool) -> Result<String> {
