@@ -229,6 +229,195 @@ fn a_real_full_disk_keeps_the_old_data_and_says_so() {
 }
 
 #[test]
+fn an_append_keeps_to_the_rate() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = Folder::open(&root.path().join("s")).unwrap();
+    folder.set_pace(Pace {
+        bytes_per_second_max: Some(32_000_000),
+        heeds_pressure: false,
+        ..Pace::IN_PLAY
+    });
+    let store = Store::open(Arc::new(folder), options()).unwrap();
+    let began = std::time::Instant::now();
+    store.append(Kind::BLOB, b"k", &vec![1; 12 << 20]).unwrap();
+    let took = began.elapsed().as_millis();
+    // The first MiB goes at once: eleven of twelve wait.
+    assert!(took >= (11 << 20) * 1000 / 32_000_000, "{took} ms");
+}
+
+const FOLDER: &str = "TOWPATH_TEST_FOLDER";
+
+#[expect(clippy::disallowed_methods, reason = "tests only")]
+fn folder_of_the_test() -> Option<PathBuf> {
+    std::env::var_os(FOLDER).map(PathBuf::from)
+}
+
+/// This test program again, for one of the tests that are started by others.
+fn again(name: &str, folder: &Path) -> std::process::Command {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args([
+        "--ignored",
+        "--exact",
+        "--nocapture",
+        &format!("folders::{name}"),
+    ]);
+    command.env(FOLDER, folder);
+    command
+}
+
+fn succeeds(command: &mut std::process::Command) {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{output:?}"
+    );
+}
+
+/// Nobody, on most systems.
+const USER: u32 = 65_534;
+
+/// Run by a user who is not root: rights count there.
+#[test]
+#[ignore = "started by the test below"]
+fn as_another_user() {
+    let Some(root) = folder_of_the_test() else {
+        return;
+    };
+    let at = |name: &str| root.join(name);
+    // Root's own folder, one that may be read only, a read-only file system: each one line, then the next.
+    for name in ["roots", "readable", "mounted"] {
+        let found = opened(&[at(name), at("mine")]);
+        assert_eq!(found.problems.len(), 1, "{name}: {:?}", found.problems);
+        assert!(!found.problems[0].contains('\n'));
+        assert_eq!(
+            found.folder.as_ref().unwrap().path().parent(),
+            Some(&*at("mine")),
+            "{name}"
+        );
+        assert!(goes_on(&found), "{name}");
+    }
+    // With no other place, what can be read is read, and what cannot be written is said.
+    let found = opened(&[at("readable")]);
+    assert!(found.store.is_read_only() && has(&found.store, 1));
+    append(&found.store, 2).unwrap_err();
+    found.store.seal().unwrap();
+    let alone = opened(&[at("roots")]);
+    assert!(alone.folder.is_none() && !goes_on(&alone));
+}
+
+#[test]
+fn a_user_without_rights_gets_the_next_place_or_what_can_be_read() {
+    use std::os::unix::process::CommandExt as _;
+    if !towpath_needs::can_run(&[towpath_needs::Need::Root]) {
+        return;
+    }
+    let root = tempfile::tempdir().unwrap();
+    let chmod = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let give = |path: &Path| std::os::unix::fs::chown(path, Some(USER), Some(USER)).unwrap();
+    chmod(root.path(), 0o755);
+    let at = |name: &str| root.path().join(name);
+    assert!(goes_on(&opened(&[at("roots")])));
+    assert!(goes_on(&opened(&[at("readable")])));
+    let store = at("readable").join(identity().folder_name());
+    for entry in std::fs::read_dir(&store).unwrap() {
+        let file = entry.unwrap().path();
+        give(&file);
+        chmod(&file, 0o444);
+    }
+    for (folder, mode) in [(&store, 0o555), (&at("readable"), 0o755)] {
+        give(folder);
+        chmod(folder, mode);
+    }
+    std::fs::create_dir(at("mine")).unwrap();
+    give(&at("mine"));
+    std::fs::create_dir(at("mounted")).unwrap();
+    let mounted = at("mounted").to_str().unwrap().to_owned();
+    let mount = [
+        "-t",
+        "tmpfs",
+        "-o",
+        "ro,size=64k,mode=755",
+        "tmpfs",
+        &mounted,
+    ];
+    let mount = std::process::Command::new("mount").args(mount).status();
+    assert!(mount.unwrap().success());
+    // The program itself must be within that user's reach.
+    let program = at("tests");
+    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let mut command = std::process::Command::new(&program);
+    command.args(again("as_another_user", root.path()).get_args());
+    command.env(FOLDER, root.path()).current_dir("/");
+    let output = command.uid(USER).gid(USER).output().unwrap();
+    let unmount = std::process::Command::new("umount")
+        .args(["-l", &mounted])
+        .status();
+    assert!(unmount.unwrap().success());
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{output:?}"
+    );
+}
+
+/// Under a limit of its address space that is smaller than the store.
+#[test]
+#[ignore = "started by the test below"]
+fn in_a_small_address_space() {
+    let Some(root) = folder_of_the_test() else {
+        return;
+    };
+    let limit = rustix::process::Rlimit {
+        current: Some(700 << 20),
+        maximum: Some(700 << 20),
+    };
+    rustix::process::setrlimit(rustix::process::Resource::As, limit).unwrap();
+    let found = opened(std::slice::from_ref(&root));
+    let there = found.store.entries(Some(Kind::BLOB));
+    assert!((1..12).contains(&there.len()), "{} entries", there.len());
+    for entry in &there {
+        assert!(found.store.lookup(entry.kind, &entry.key).is_some());
+    }
+    assert!(goes_on(&found));
+}
+
+/// Overte PR 2212, azahar #1960: more than a gigabyte crashed at every start.
+#[test]
+fn a_store_larger_than_the_address_space_is_used_in_part_and_pruned_to_the_cap() {
+    let root = tempfile::tempdir().unwrap();
+    let mut blob = vec![0_u8; 100 << 20];
+    for n in 0..12_u8 {
+        let found = opened(&[root.path().to_owned()]);
+        blob[0] = n;
+        found.store.append(Kind::BLOB, &[n], &blob).unwrap();
+        found.store.seal().unwrap();
+    }
+    // Zeros need no place on the disk: what is left are headers and indexes.
+    for entry in std::fs::read_dir(root.path().join(identity().folder_name())).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|ending| ending == "seg") {
+            let file = std::fs::File::options().write(true).open(path).unwrap();
+            let flags =
+                rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+            let _where_it_can = rustix::fs::fallocate(&file, flags, 1 << 20, 98 << 20);
+        }
+    }
+    succeeds(&mut again("in_a_small_address_space", root.path()));
+    let found = opened(&[root.path().to_owned()]);
+    let cap = 350 << 20;
+    let limits = towpath_cache::Limits {
+        bytes_max: Some(cap),
+        ..towpath_cache::Limits::default()
+    };
+    let done = found.store.prune(&limits).unwrap();
+    assert!(done.bytes_after <= cap, "{done:?}");
+    assert_eq!(found.store.entries(Some(Kind::BLOB)).len(), 3);
+}
+
+#[test]
 fn going_back_and_forth_between_two_drivers_stays_warm() {
     let root = tempfile::tempdir().unwrap();
     let drivers = [1, 2].map(|version| Identity {

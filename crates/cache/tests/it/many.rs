@@ -1,12 +1,13 @@
 //! Many processes on one folder, killed at random moments while others compact.
 //!
 //! What must hold: every entry whose acknowledgement was read from a process's output is there, whole.
-//! `TOWPATH_TEST_SECONDS` sets how long it goes on; `cargo xtask deep` sets 60.
+//! `TOWPATH_TEST_SECONDS` sets how long it goes on (4 otherwise); `cargo xtask deep` sets 60.
 
 use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -133,9 +134,10 @@ fn processes_killed_at_random_lose_nothing_acknowledged_and_tear_nothing() {
     open(&folder);
     let end = Instant::now() + Duration::from_secs(seconds);
     let sure: Mutex<HashSet<String>> = Mutex::default();
+    let kills = AtomicU32::new(0);
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
-            let (folder, sure) = (&folder, &sure);
+            let (folder, sure, kills) = (&folder, &sure, &kills);
             scope.spawn(move || {
                 let mut random = fastrand::Rng::with_seed(writer as u64);
                 for life in 0.. {
@@ -146,6 +148,7 @@ fn processes_killed_at_random_lose_nothing_acknowledged_and_tear_nothing() {
                     let name = format!("w{writer}-{life}");
                     let keys = one_life("writer", folder, &name, time);
                     sure.lock().unwrap().extend(keys);
+                    kills.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
@@ -154,6 +157,7 @@ fn processes_killed_at_random_lose_nothing_acknowledged_and_tear_nothing() {
             while Instant::now() < end {
                 let time = Duration::from_millis(random.u64(100..600));
                 one_life("compactor", &folder, "c", time);
+                kills.fetch_add(1, Ordering::Relaxed);
             }
         });
     });
@@ -175,4 +179,12 @@ fn processes_killed_at_random_lose_nothing_acknowledged_and_tear_nothing() {
     }
     let verification = store.verify().unwrap();
     assert!(verification.is_sound(), "{verification:?}");
+    println!(
+        "{seconds} s: {} processes killed, {} entries acknowledged, {} of them there and whole, {} records sound, {} damaged",
+        kills.into_inner(),
+        sure.len(),
+        sure.len(),
+        verification.records_sound(),
+        verification.records_damaged()
+    );
 }

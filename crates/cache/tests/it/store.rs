@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::common::{append, has, key, open, options, payload};
+use crate::common::{append, has, key, open, options};
 use towpath_cache::{Error, Kind, Limits, Options, Store};
 use towpath_failing_disk::{FailingDisk, Remains};
 
@@ -132,31 +132,72 @@ fn twelve_saves_write_five_percent_more_than_what_is_new() {
     assert_eq!(disk.counts().syncs, 12 + 1 + 1);
 }
 
-#[test]
-fn compaction_writes_no_byte_more_than_twice() {
-    let disk = FailingDisk::new();
-    let mut new = 0;
-    for session in 0..400_u32 {
+/// Sessions of three entries of 2 to 10 KB each; compacted after each if `compacts`. Gives the bytes written.
+fn sessions(disk: &FailingDisk, count: u32, compacts: bool) -> u64 {
+    let mut random = fastrand::Rng::with_seed(5);
+    for session in 0..count {
         let store = open(disk.clone());
         for n in 0..3 {
-            let n = session * 3 + n;
-            append(&store, n).unwrap();
-            new += payload(n).len() as u64 + 64 + key(n).len() as u64;
+            let len = random.usize(2_000..10_000);
+            let blob: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(len).collect();
+            store
+                .append(Kind::OVERLAY, &key(session * 3 + n), &blob)
+                .unwrap();
         }
         store.seal().unwrap();
-        store.compact().unwrap();
+        if compacts {
+            store.compact().unwrap();
+        }
     }
-    let store = open(disk.clone());
-    assert!((0..1200).all(|n| has(&store, n)));
-    assert!(store.stats().segments < 128, "{}", store.stats().segments);
-    let ratio = disk.counts().bytes_written as f64 / new as f64;
-    // The rest above 2 is headers and indexes, which weigh much beside payloads of 200 bytes.
-    assert!(ratio < 3.0, "{ratio}");
-    let compacted: u64 = disk.files().values().map(|bytes| bytes.len() as u64).sum();
-    assert!(
-        disk.counts().bytes_written <= 2 * (compacted + 400 * 200),
-        "{ratio}"
-    );
+    disk.counts().bytes_written
+}
+
+#[test]
+fn compaction_writes_each_saved_byte_at_most_once_more() {
+    for count in [64, 100, 400] {
+        let saves_alone = sessions(&FailingDisk::new(), count, false);
+        let disk = FailingDisk::new();
+        let with_compaction = sessions(&disk, count, true);
+        assert!(
+            with_compaction <= 2 * saves_alone,
+            "{count} sessions: {with_compaction} bytes for {saves_alone}"
+        );
+        assert!(with_compaction > saves_alone, "nothing was compacted");
+        let store = open(disk);
+        assert_eq!(store.entries(None).len(), 3 * count as usize);
+        assert!(
+            store
+                .entries(None)
+                .iter()
+                .all(|entry| store.lookup(entry.kind, &entry.key).is_some())
+        );
+        assert!(store.stats().segments < 64 + u64::from(count) / 64 + 1);
+    }
+}
+
+#[test]
+fn a_peer_with_three_percent_more_gives_these_and_little_else() {
+    let (ours, theirs) = (FailingDisk::new(), FailingDisk::new());
+    let mut new = 0;
+    for (disk, count) in [(&ours, 1000_u32), (&theirs, 1030)] {
+        let store = open(disk.clone());
+        for n in 0..count {
+            let mut random = fastrand::Rng::with_seed(n.into());
+            let len = random.usize(1_000..3_000);
+            let blob: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(len).collect();
+            new += if n >= 1000 { len as u64 } else { 0 };
+            store.append(Kind::BINARY, &key(n), &blob).unwrap();
+        }
+        store.seal().unwrap();
+    }
+    let before = ours.counts().bytes_written;
+    let store = open(ours.clone());
+    let done = store.absorb(&open(theirs)).unwrap();
+    assert_eq!((done.copied, done.known, done.bytes), (30, 1000, new));
+    let written = ours.counts().bytes_written - before;
+    assert!(written * 10 <= new * 11, "{written} for {new}");
+    let again = open(ours.clone()).absorb(&open(ours)).unwrap();
+    assert_eq!((again.copied, again.known), (0, 1030));
 }
 
 #[test]
