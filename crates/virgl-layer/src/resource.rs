@@ -11,7 +11,8 @@ use std::ptr;
 use libc::iovec;
 use towpath_ledger::{Counter, Outcome};
 use towpath_memory::Range;
-use towpath_transfer::textures::attached::{Attached, Taken};
+use towpath_transfer::textures::attached::{Attached, Survey, Taken};
+use towpath_transfer::textures::cost::{self, Rent};
 use towpath_transfer::textures::views::Why;
 use towpath_transfer::textures::{Request, Texture};
 
@@ -29,8 +30,7 @@ pub(crate) struct Resource {
     /// What the library holds in place of it; empty while it holds the program's.
     ours: Box<[iovec]>,
     texture: Texture,
-    /// Bytes of all pieces.
-    bytes: u64,
+    survey: Survey,
     /// The last transfer that was checked, and its bytes: most are like the one before.
     last: Option<(Request, u64)>,
     /// Transfers looked at.
@@ -38,14 +38,18 @@ pub(crate) struct Resource {
 }
 
 impl Resource {
-    pub(crate) fn new(texture: Texture, (list, count): (*mut iovec, c_int), bytes: u64) -> Self {
+    pub(crate) fn new(
+        texture: Texture,
+        (list, count): (*mut iovec, c_int),
+        survey: Survey,
+    ) -> Self {
         Self {
             attached: None,
             list,
             count,
             ours: Box::default(),
             texture,
-            bytes,
+            survey,
             last: None,
             turn: 0,
         }
@@ -71,9 +75,19 @@ impl Resource {
         (self.list, self.count)
     }
 
-    /// The choice in words, if there was one.
-    pub(crate) fn explain(&self) -> Option<String> {
-        self.attached.as_ref().map(Attached::explain)
+    /// The choice in words; `texels` in `uses` transfers passed without a look.
+    pub(crate) fn explain(&self, state: &State, (texels, uses): (u64, u32)) -> String {
+        if let Some(attached) = &self.attached {
+            return attached.explain();
+        }
+        let rent = Rent {
+            missed: state
+                .renderer
+                .saving(texels.saturating_mul(self.texel_bytes())),
+            uses: u64::from(uses),
+        };
+        let price = self.survey.price(&state.model);
+        cost::explain(self.survey.pieces, self.survey.bytes, &rent, price, false)
     }
 
     /// The bytes of a transfer that one piece serves as well as many; `None` for another.
@@ -81,7 +95,7 @@ impl Resource {
         if let Some((_, bytes)) = self.last.filter(|(last, _)| last == request) {
             return Some(bytes);
         }
-        let bytes = checked(&self.texture, request, self.bytes)?.payload();
+        let bytes = checked(&self.texture, request, self.survey.bytes)?.payload();
         self.last = Some((*request, bytes));
         Some(bytes)
     }

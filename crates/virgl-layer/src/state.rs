@@ -100,11 +100,9 @@ impl State {
     }
 
     /// Says in the log file, if there is one, what was chosen for a texture and why, when its list goes.
-    pub(crate) fn explain(&self, handle: u32, text: impl FnOnce() -> Option<String>) {
-        if let Some(path) = &self.log
-            && let Some(text) = text()
-        {
-            append(path, &format!("texture {handle}: {text}"));
+    pub(crate) fn explain(&self, handle: u32, text: impl FnOnce() -> String) {
+        if let Some(path) = &self.log {
+            append(path, &format!("texture {handle}: {}", text()));
         }
     }
 

@@ -180,7 +180,7 @@ impl Table {
         } else {
             u32::try_from(free / u64::from(texture.format.block_bytes().max(1))).unwrap_or(u32::MAX)
         };
-        let resource = Resource::new(texture, (list, count), survey.bytes);
+        let resource = Resource::new(texture, (list, count), survey);
         self.resources.insert(handle, resource);
         watch::begin(handle, texels);
     }
@@ -188,8 +188,10 @@ impl Table {
     /// The list is gone from the library: whatever we had is ended. Returns the program's own list.
     pub(crate) fn forget(&mut self, state: &State, handle: u32) -> Option<(*mut iovec, c_int)> {
         let mut resource = self.resources.remove(&handle)?;
+        state.explain(handle, || {
+            resource.explain(state, watch::look_always(handle))
+        });
         watch::end(handle);
-        state.explain(handle, || resource.explain());
         resource.unmap(&mut self.taken, None);
         Some(resource.theirs())
     }

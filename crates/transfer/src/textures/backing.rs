@@ -107,6 +107,12 @@ pub unsafe trait Memory: Send + Sync {
     ///
     /// [`Error::NotGuestMemory`] if a part is not memory; the caller drops what was added.
     fn resolve(&self, entry: Entry, add: &mut dyn FnMut(Run)) -> Result<()>;
+
+    /// The whole mapping in which `run` lies, for a device that is to fetch from it as it is. `None` if that
+    /// is not known.
+    fn mapping(&self, _run: &Run) -> Option<VolatileBytes<'_>> {
+        None
+    }
 }
 
 /// The pieces behind one texture or buffer.
@@ -116,7 +122,7 @@ pub struct Backing {
     ends: Vec<u64>,
     entries: usize,
     generation: AtomicU64,
-    _memory: Arc<dyn Memory>,
+    memory: Arc<dyn Memory>,
 }
 
 impl std::fmt::Debug for Backing {
@@ -166,7 +172,7 @@ impl Backing {
             ends,
             entries: entries.len(),
             generation: AtomicU64::new(next_generation()),
-            _memory: Arc::clone(memory),
+            memory: Arc::clone(memory),
         })
     }
 
@@ -192,6 +198,12 @@ impl Backing {
     #[must_use]
     pub fn runs(&self) -> &[Run] {
         &self.runs
+    }
+
+    /// The memory behind the pieces.
+    #[must_use]
+    pub const fn memory(&self) -> &Arc<dyn Memory> {
+        &self.memory
     }
 
     /// The state of the pieces, unique in the process; `None` once [revoked](Self::revoke).

@@ -26,6 +26,8 @@ pub enum Path {
     View(Kind),
     /// Through a view, fetched by the device.
     Import(Kind),
+    /// Straight from or to the pieces by the device, one region each.
+    Regions,
 }
 
 /// A transfer that happened.
@@ -204,7 +206,11 @@ impl<B: Backend> Transfers<B> {
         let source = Source::Pieces(backing);
         let copied = self.backend.transfer(image, &plan, source, stores)?;
         Ok(Done {
-            path: Path::Gather,
+            path: if copied.imported {
+                Path::Regions
+            } else {
+                Path::Gather
+            },
             why,
             bytes: plan.payload(),
             by_cpu: copied.by_cpu,
@@ -266,7 +272,7 @@ impl<B: Backend> Transfers<B> {
             Path::Nothing => {}
             Path::Gather => totals.gathered += 1,
             Path::View(_) => totals.viewed += 1,
-            Path::Import(_) => totals.imported += 1,
+            Path::Import(_) | Path::Regions => totals.imported += 1,
         }
     }
 }

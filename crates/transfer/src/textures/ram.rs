@@ -93,6 +93,10 @@ unsafe impl Memory for Ram {
         add(Run::new(start, len, Some(file)));
         Ok(())
     }
+
+    fn mapping(&self, _run: &Run) -> Option<VolatileBytes<'_>> {
+        Some(self.map.pages())
+    }
 }
 
 // SAFETY: the regions are reference-counted inside and stay mapped as long as `self` lives; rust-vmm

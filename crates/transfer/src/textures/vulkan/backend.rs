@@ -10,6 +10,7 @@ use towpath_memory::view::View;
 use towpath_memory::volatile::VolatileBytes;
 
 use super::super::backend::{Backend, Copied, Source};
+use super::super::backing::{Backing, Memory};
 use super::super::error::Result;
 use super::super::gather::Stores;
 use super::super::plan::{Direction, Lines, Plan};
@@ -18,6 +19,7 @@ use super::device::Device;
 use super::failed;
 use super::image::{Held, VulkanImage};
 use super::import::{Handle, Import};
+use super::regions::Regions;
 use super::staging::Slot;
 
 /// Which ways may be taken.
@@ -27,14 +29,18 @@ pub struct Ways {
     pub import: bool,
     /// Let the processor write images from views.
     pub host_image_copy: bool,
+    /// Import the guest's memory whole and let the device fetch from the pieces. The memory then stays
+    /// mapped until [`Vulkan::forget_memory`].
+    pub regions: bool,
 }
 
 impl Default for Ways {
-    /// Imports; no writing by the processor, which may slow the image's later use.
+    /// Imports; no writing by the processor, which may slow the image's later use; no import of all memory.
     fn default() -> Self {
         Self {
             import: true,
             host_image_copy: false,
+            regions: false,
         }
     }
 }
@@ -50,6 +56,15 @@ pub struct Counts {
     pub unfit: u64,
     /// Transfers written by the processor.
     pub host_copied: u64,
+    /// Transfers fetched from pieces by the device.
+    pub regions: u64,
+}
+
+/// A mapping of a guest's memory, imported whole; `None` if the driver refused. The import goes first.
+struct Imported {
+    import: Option<Import>,
+    range: (usize, usize),
+    memory: Arc<dyn Memory>,
 }
 
 /// Textures of a Vulkan device. For one thread.
@@ -57,6 +72,8 @@ pub struct Vulkan {
     slots: [Slot; 2],
     next: usize,
     imports: Vec<(u64, Option<Import>)>,
+    memories: Vec<Imported>,
+    regions: Regions,
     ways: Ways,
     counts: Counts,
     device: Arc<Device>,
@@ -92,6 +109,8 @@ impl Vulkan {
             slots: [Slot::new(&device)?, Slot::new(&device)?],
             next: 0,
             imports: Vec::new(),
+            memories: Vec::new(),
+            regions: Regions::default(),
             ways,
             counts: Counts::default(),
             device,
@@ -113,6 +132,93 @@ impl Vulkan {
     /// Changes which ways may be taken from now on; images made before keep theirs.
     pub const fn set_ways(&mut self, ways: Ways) {
         self.ways = ways;
+    }
+
+    /// Lets go of imports of guest memory that was taken away, after waiting for their use.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Device`](super::super::Error::Device); they are gone all the same.
+    pub fn forget_memory(&mut self, memory: &Arc<dyn Memory>) -> Result<()> {
+        let finished = self.finish();
+        self.memories
+            .retain(|known| !Arc::ptr_eq(&known.memory, memory));
+        finished
+    }
+
+    /// The import of the mapping in which the backing's first run lies, made at its first use.
+    fn whole(&mut self, backing: &Backing) -> Option<(vk::Buffer, (usize, usize))> {
+        let memory = backing.memory();
+        let first = backing.runs().first()?;
+        let known = self.memories.iter().find(|known| {
+            let (from, to) = known.range;
+            Arc::ptr_eq(&known.memory, memory) && (from..to).contains(&first.address())
+        });
+        if let Some(known) = known {
+            return Some((known.import.as_ref()?.raw, known.range));
+        }
+        let mapping = memory.mapping(first)?;
+        let start = mapping.as_ptr().addr();
+        // SAFETY: the entry keeps `memory`, which keeps the mapping, longer than the import.
+        let import = unsafe { Import::new(&self.device, Handle::Host(mapping)) }.ok();
+        match import {
+            Some(_) => self.counts.imported += 1,
+            None => self.counts.refused += 1,
+        }
+        let known = Imported {
+            import,
+            range: (start, start + mapping.len()),
+            memory: Arc::clone(memory),
+        };
+        let found = known
+            .import
+            .as_ref()
+            .map(|import| (import.raw, known.range));
+        self.memories.push(known);
+        found
+    }
+
+    /// The upload from the pieces by the device; `None` if it cannot name them.
+    fn fetch(
+        &mut self,
+        image: &VulkanImage,
+        plan: &Plan,
+        backing: &Backing,
+    ) -> Result<Option<Copied>> {
+        let Some((buffer, range)) = self.whole(backing) else {
+            return Ok(None);
+        };
+        let is_good = match &image.held {
+            Held::Buffer(_) => self.regions.of_buffer(plan, backing, range),
+            Held::Image(_) => self.regions.of_image(plan, image, backing, range),
+        };
+        if !is_good {
+            self.counts.unfit += 1;
+            return Ok(None);
+        }
+        let slot = slot(&mut self.slots, &mut self.next);
+        slot.begin()?;
+        let (raw, commands) = (&self.device.raw, slot.commands);
+        let general = vk::ImageLayout::GENERAL;
+        let (bytes, texels) = (&self.regions.bytes, &self.regions.texels);
+        match &image.held {
+            Held::Buffer(held) => {
+                // SAFETY: every region lies inside both, by the plan and by `range`.
+                unsafe { raw.cmd_copy_buffer(commands, buffer, held.raw, bytes) };
+            }
+            Held::Image(held) => {
+                // SAFETY: as above.
+                unsafe {
+                    raw.cmd_copy_buffer_to_image(commands, buffer, held.raw, general, texels);
+                };
+            }
+        }
+        slot.submit()?;
+        self.counts.regions += 1;
+        Ok(Some(Copied {
+            by_cpu: 0,
+            imported: true,
+        }))
     }
 
     /// Copies `len` bytes of an import into `target`: shows what the device sees of the memory.
@@ -422,6 +528,15 @@ impl Backend for Vulkan {
             if let Some(copied) = self.direct(image, plan, view, &guest, id)? {
                 return Ok(copied);
             }
+        }
+        // A guest's pages may be in a list twice: regions of a download would overlap then.
+        let is_upload = plan.direction == Direction::Upload;
+        if let Source::Pieces(backing) = source
+            && self.ways.regions
+            && is_upload
+            && let Some(copied) = self.fetch(image, plan, backing)?
+        {
+            return Ok(copied);
         }
         self.staged(image, plan, source, stores)
     }

@@ -73,6 +73,11 @@ impl VulkanImage {
         })
     }
 
+    /// Whether `z` counts slices of a block and not layers.
+    pub(super) const fn is_block(&self) -> bool {
+        matches!(self.dimension, Dimension::D3)
+    }
+
     /// The place of a plan's region: offset, extent and layers.
     pub(super) fn place(
         &self,

@@ -6,6 +6,8 @@
 //!   (`VK_EXT_external_memory_host` for stitched views, a dma-buf for udmabuf views): no pass of the
 //!   processor. Where the driver refuses the import, or a stride is no whole number of texels, the view is
 //!   copied into staging instead.
+//! - On request ([`Ways::regions`]) an upload from pieces is copied by the device too: the guest's memory is
+//!   imported once as it is mapped, and one command names every stretch.
 //! - With `VK_EXT_host_image_copy` the processor can also write the image itself.
 
 mod backend;
@@ -13,6 +15,7 @@ mod device;
 mod image;
 mod import;
 mod memory;
+mod regions;
 mod staging;
 
 pub use backend::{Counts, Vulkan, Ways};

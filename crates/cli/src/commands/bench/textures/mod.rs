@@ -10,6 +10,7 @@ use towpath_transfer::textures::{Model, calibrate};
 
 mod guest;
 mod imports;
+mod memory;
 mod output;
 mod replay;
 mod rows;
@@ -26,6 +27,9 @@ pub(crate) struct Args {
     /// Textures on Vulkan images by every way, in glbench's rows, and which imports the driver takes.
     #[arg(long, group = "textures")]
     vulkan: bool,
+    /// Textures in memory by every way, by size and piece size: what is copied and how fast, without a device.
+    #[arg(long, group = "textures")]
+    memory: bool,
     /// Measures what copies and mappings cost here, and stores it for the library and the layer.
     #[arg(long, group = "textures")]
     calibrate: bool,
@@ -33,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, group = "textures", value_name = "TRACE")]
     replay: Option<PathBuf>,
     /// Bytes of a piece of guest memory, with K or M, or `hugetlb` (2 MiB pages) [default: 4K; for --vulkan
-    /// 4K,64K,2M].
+    /// and --memory 4K,64K,2M].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = guest::piece)]
     pieces: Vec<guest::Pieces>,
     /// Time of one sample in milliseconds.
@@ -62,7 +66,7 @@ pub(super) struct Common {
 impl Args {
     /// Whether one of these benches is asked for.
     pub(super) const fn is_asked(&self) -> bool {
-        self.glbench || self.vulkan || self.calibrate || self.replay.is_some()
+        self.glbench || self.vulkan || self.memory || self.calibrate || self.replay.is_some()
     }
 
     /// The piece sizes asked for.
@@ -86,6 +90,9 @@ pub(super) fn run(args: &Args, common: &Common) -> Result<ExitCode> {
     }
     if let Some(path) = &args.replay {
         return replay::run(path, args, common);
+    }
+    if args.memory {
+        return memory::run(args, common);
     }
     if args.vulkan {
         return vulkan::run(args, common);

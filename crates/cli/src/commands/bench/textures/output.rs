@@ -102,3 +102,30 @@ impl Cell {
         }
     }
 }
+
+/// Something that the bench is to reach.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Goal {
+    /// What, with the bound.
+    what: String,
+    /// What was seen.
+    seen: String,
+    /// Whether it was reached.
+    is_met: bool,
+}
+
+impl Goal {
+    pub(super) const fn new(what: String, seen: String, is_met: bool) -> Self {
+        Self { what, seen, is_met }
+    }
+}
+
+/// Prints a line for each goal.
+#[expect(clippy::print_stdout, reason = "the command's output")]
+pub(super) fn print_goals(goals: &[Goal]) {
+    println!();
+    for goal in goals {
+        let word = if goal.is_met { "met" } else { "NOT met" };
+        println!("{word:<7}  {}: {}", goal.what, goal.seen);
+    }
+}

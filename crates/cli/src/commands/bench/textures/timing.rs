@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use serde::Serialize;
-use towpath_measure::judge::{self, Question, Verdict};
+use towpath_measure::judge::{self, Judgement, Question};
 use towpath_measure::random::Random;
 use towpath_measure::sample::median;
 use towpath_measure::{Clock as _, MonotonicClock};
@@ -39,10 +39,17 @@ pub(super) struct Against {
     pub(super) low: Option<f64>,
     /// As above.
     pub(super) high: Option<f64>,
-    /// The claim.
+    /// The claim: of this comparison alone, or after [`holm`] of all that were made together.
     pub(super) verdict: &'static str,
     /// p-value.
     pub(super) p: f64,
+    /// p-value after [`holm`].
+    pub(super) p_adjusted: f64,
+    /// Smallest relative difference that would have been found with 80 % probability, of this comparison
+    /// alone.
+    pub(super) detectable: Option<f64>,
+    #[serde(skip)]
+    judged: Judgement,
 }
 
 /// Something that uploads over and over.
@@ -52,6 +59,10 @@ pub(super) trait Workload {
     /// Uploads before anything is timed: as many as a view needs to pay, where one may be made. What they
     /// cost is measured on its own (`first_use`).
     fn warm_up(&self) -> u64;
+    /// Uploads that belong together: a sample is a multiple of them.
+    fn least(&self) -> u64 {
+        1
+    }
     /// Which way the last upload took, where it is known.
     fn path(&self) -> Option<String>;
 }
@@ -63,6 +74,8 @@ pub(super) struct Design {
     pub(super) sample_nanos: u64,
     /// Samples of each arm.
     pub(super) rounds: usize,
+    /// Uploads in a sample, if they are known already.
+    pub(super) uploads: Option<u64>,
 }
 
 /// Runs every arm once per round, in random order.
@@ -76,7 +89,11 @@ pub(super) fn measure(
 ) -> Result<Vec<Arm>> {
     let mut results = Vec::new();
     for (arm, workload) in arms.iter_mut() {
-        let uploads = uploads(workload.as_mut(), design.sample_nanos)?;
+        workload.run(workload.warm_up())?;
+        let uploads = match design.uploads {
+            Some(uploads) => uploads,
+            None => uploads(workload.as_mut(), design.sample_nanos)?,
+        };
         results.push(Arm {
             name: arm,
             nanos: Vec::with_capacity(design.rounds),
@@ -110,23 +127,50 @@ pub(super) fn against_first(arms: &[Arm]) -> Result<Vec<Against>> {
     rest.iter().map(|arm| against(first, arm)).collect()
 }
 
-/// `arm` against `first`.
+/// `arm` against `first`, sample by sample.
 pub(super) fn against(first: &Arm, arm: &Arm) -> Result<Against> {
-    let judged = judge::paired(&first.nanos, &arm.nanos, &Question::lower_is_better())?;
+    judge(arm.name, &first.nanos, &arm.nanos)
+}
+
+/// `arm` against `first`, measured in two halves between which they changed places: one value of each half
+/// makes a pair, so that what belongs to a place and not to an arm cancels.
+pub(super) fn against_crossed(first: &Arm, arm: &Arm) -> Result<Against> {
+    judge(arm.name, &crossed(&first.nanos), &crossed(&arm.nanos))
+}
+
+fn crossed(nanos: &[f64]) -> Vec<f64> {
+    let (before, after) = nanos.split_at(nanos.len() / 2);
+    let pairs = before.iter().zip(after);
+    pairs.map(|(a, b)| (a * b).sqrt()).collect()
+}
+
+/// `second` against `first`, pair by pair.
+pub(super) fn judge(arm: &'static str, first: &[f64], second: &[f64]) -> Result<Against> {
+    let judged = judge::paired(first, second, &Question::lower_is_better())?;
     let inverse = |ratio: f64| 1.0 / ratio.max(1e-12);
     Ok(Against {
-        arm: arm.name,
+        arm,
         speedup: judged.estimate.map_or(f64::NAN, inverse),
         low: judged.high.map(inverse),
         high: judged.low.map(inverse),
-        verdict: match judged.verdict {
-            Verdict::Faster => "faster",
-            Verdict::Slower => "slower",
-            Verdict::Equivalent => "equivalent",
-            Verdict::Inconclusive => "inconclusive",
-        },
+        verdict: judged.verdict.name(),
         p: judged.p,
+        p_adjusted: judged.p_adjusted,
+        detectable: judged.detectable,
+        judged,
     })
+}
+
+/// Corrects the verdicts of comparisons that were made together.
+pub(super) fn holm<'a>(comparisons: impl Iterator<Item = &'a mut Against>) {
+    let mut all: Vec<&mut Against> = comparisons.collect();
+    let mut judged: Vec<Judgement> = all.iter().map(|one| one.judged.clone()).collect();
+    judge::holm(&mut judged);
+    for (one, judged) in all.iter_mut().zip(judged) {
+        one.verdict = judged.verdict.name();
+        one.p_adjusted = judged.p_adjusted;
+        one.judged = judged;
+    }
 }
 
 /// Geometric mean.
@@ -136,8 +180,7 @@ pub(super) fn geomean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 fn uploads(workload: &mut dyn Workload, sample_nanos: u64) -> Result<u64> {
-    workload.run(workload.warm_up())?;
-    let mut n = 1;
+    let mut n = workload.least();
     loop {
         let nanos = time(workload, n)?;
         if nanos >= sample_nanos || n >= MOST {
@@ -155,3 +198,51 @@ fn time(workload: &mut dyn Workload, n: u64) -> Result<u64> {
 }
 
 const MOST: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arm(name: &'static str, nanos: Vec<f64>) -> Arm {
+        Arm {
+            name,
+            nanos,
+            uploads: 1,
+            path: None,
+        }
+    }
+
+    /// A place that is 10 % slower shows as a loss in halves that are not crossed, and not in those that are.
+    #[test]
+    fn what_belongs_to_a_place_cancels() {
+        let noise = |at: u32| 1.0 + 0.001 * f64::from(at % 5);
+        let slow = |at: u32| 110.0 * noise(at);
+        let fast = |at: u32| 100.0 * noise(at + 2);
+        let first: Vec<f64> = (0..9).map(fast).chain((0..9).map(slow)).collect();
+        let second: Vec<f64> = (0..9).map(slow).chain((0..9).map(fast)).collect();
+        let (first, second) = (arm("first", first), arm("second", second));
+        let crossed = against_crossed(&first, &second).unwrap();
+        assert!((crossed.speedup - 1.0).abs() < 0.003, "{crossed:?}");
+        assert_ne!(crossed.verdict, "slower");
+        let half = |arm: &Arm| arm.nanos[..9].to_vec();
+        let plain = judge("second", &half(&first), &half(&second)).unwrap();
+        assert_eq!(plain.verdict, "slower");
+    }
+
+    /// One in twenty rows looks slower by chance: not after the correction.
+    #[test]
+    fn rows_are_corrected_for_their_number() {
+        let noise: Vec<f64> = (0..10).map(|at| 100.0 + f64::from(at * 7 % 10)).collect();
+        let same = arm("first", noise.clone());
+        let mut rows: Vec<Against> = (0..40)
+            .map(|_| against(&same, &arm("second", noise.iter().rev().copied().collect())).unwrap())
+            .collect();
+        // Nine of ten pairs a bit slower: 0.02 on its own.
+        let mut chance: Vec<f64> = noise.iter().map(|nanos| nanos * 1.01).collect();
+        chance[3] *= 0.985;
+        rows.push(against(&same, &arm("second", chance)).unwrap());
+        assert_eq!(rows[40].verdict, "slower");
+        holm(rows.iter_mut());
+        assert_ne!(rows[40].verdict, "slower", "{:?}", rows[40]);
+    }
+}

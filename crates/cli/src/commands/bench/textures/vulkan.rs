@@ -80,6 +80,7 @@ pub(super) fn run(args: &Args, common: &Common) -> Result<ExitCode> {
     let design = Design {
         sample_nanos: args.sample_ms * 1_000_000,
         rounds: common.rounds,
+        uploads: None,
     };
     let default = [4 << 10, 64 << 10, 2 << 20].map(Pieces::plain);
     let mut cells = Vec::new();
@@ -235,6 +236,7 @@ enum Way {
     Gather,
     View,
     Import,
+    Regions,
     HostCopy,
     Chosen,
 }
@@ -244,6 +246,7 @@ impl Way {
         let mut ways = vec![Self::Temporary, Self::Gather, Self::View];
         if offer.host_import.is_some() {
             ways.push(Self::Import);
+            ways.push(Self::Regions);
         }
         if offer.host_image_copy {
             ways.push(Self::HostCopy);
@@ -258,6 +261,7 @@ impl Way {
             Self::Gather => "gather",
             Self::View => "view",
             Self::Import => "import",
+            Self::Regions => "regions",
             Self::HostCopy => "host copy",
             Self::Chosen => "chosen",
         }
@@ -267,12 +271,13 @@ impl Way {
         Ways {
             import: matches!(self, Self::Import | Self::Chosen),
             host_image_copy: matches!(self, Self::HostCopy),
+            regions: matches!(self, Self::Regions),
         }
     }
 
     const fn policy(self) -> Policy {
         match self {
-            Self::Temporary | Self::Gather => Policy::Never,
+            Self::Temporary | Self::Gather | Self::Regions => Policy::Never,
             Self::View | Self::Import | Self::HostCopy => Policy::Always,
             Self::Chosen => Policy::Chosen,
         }
