@@ -2,8 +2,26 @@
  *
  * Made from crates/capi by its test `header`; do not edit. C99 and C++17.
  *
- * Status numbers and names stay. What a *_create or *_open function stores is freed by its *_free function. NULL
- * where it is not allowed is TP_ERROR_NULL. Nothing is printed, no signal handler is set, nothing is global.
+ * Numbers and names stay. Anything but TP_OK from a function that only makes things faster means: go on without it.
+ *
+ * Ownership. What a *_create, *_open, *_take or *_import function stores is the caller's, and is freed by the *_free
+ * function of its kind, by nothing else. Pointers that a *_data or *_blob function stores belong to the handle and end
+ * with it. Descriptors that are passed in stay the caller's; those that are stored are the caller's to close. Texts and
+ * arrays that are passed in are used during the call only.
+ *
+ * Pointers. NULL where it is not allowed is TP_ERROR_NULL, and nothing else happens. After any error the outputs are as
+ * they were, unless a function says otherwise. A handle of another kind, or freed before, is TP_ERROR_HANDLE as long as
+ * its memory has not been given to someone else: help with debugging, not a check to rely on.
+ *
+ * Threads. Every function may be called from any thread, also with one handle from several at once; but a handle is
+ * freed only when no call with it is under way and none follows. Functions that the program gives are called on the
+ * thread that called the library, inside that call, without a lock of the library but the one that their text names.
+ * After a fork without exec, the child may use handles if no other thread of the parent was inside the library then;
+ * objects of `tp_sync_create` are copies there, and OpenCL does not live on in a child at all.
+ *
+ * Nothing is printed, no signal handler is set, no setting is global, the environment is not read. A helper thread runs
+ * only while a shared object is watched; it takes no signals. The library stays loaded once it is.
+ *
  * SPDX-License-Identifier: MIT OR Apache-2.0 */
 
 #ifndef TOWPATH_H
@@ -132,6 +150,20 @@ typedef enum tp_saved {
 } tp_saved;
 
 /*
+ How much a line matters.
+ */
+typedef enum tp_log_level {
+  /*
+   What was decided or done.
+   */
+  TP_LOG_NOTE = 0,
+  /*
+   Something of ours did not work; the program goes on without it.
+   */
+  TP_LOG_WARNING = 1,
+} tp_log_level;
+
+/*
  What the data show about B against A.
  */
 typedef enum tp_verdict {
@@ -152,20 +184,6 @@ typedef enum tp_verdict {
    */
   TP_INCONCLUSIVE = 3,
 } tp_verdict;
-
-/*
- How much a line matters.
- */
-typedef enum tp_log_level {
-  /*
-   What was decided or done.
-   */
-  TP_LOG_NOTE = 0,
-  /*
-   Something of ours did not work; the program goes on without it.
-   */
-  TP_LOG_WARNING = 1,
-} tp_log_level;
 
 /*
  How a transfer was done.
@@ -214,6 +232,12 @@ typedef struct tp_blob tp_blob;
 typedef struct tp_buffer tp_buffer;
 
 /*
+ A store of one device's pipeline caches in a folder that several processes may use at once. Freed by
+ `tp_cache_free`; may be used from any thread until then.
+ */
+typedef struct tp_cache tp_cache;
+
+/*
  A source of buffers that keeps what it gets back. Freed by `tp_pool_free`; may be used from any thread until
  then. Buffers that came from it stay valid without it.
  */
@@ -246,7 +270,9 @@ typedef struct tp_view tp_view;
  size, or how many bytes came, in `*bytes`.
 
  Returns 0 for all of it, 1 if more than the given room is there (VK_INCOMPLETE), below 0 for a failure.
- `vkGetPipelineCacheData` behind three lines. Called only inside `tp_blob_save`, on its thread.
+ `vkGetPipelineCacheData` behind three lines. Called only inside `tp_blob_save` and `tp_cache_save`, on their
+ thread. It may call the library, but for the handle that is being saved: that is TP_ERROR_BUSY. It must return:
+ no longjmp (undefined). A C++ exception that leaves it ends the process.
  */
 typedef int32_t (*tp_blob_source)(void *context, size_t *bytes, void *data);
 
@@ -275,6 +301,122 @@ typedef struct tp_save_report {
    */
   uint64_t taken_ns;
 } tp_save_report;
+
+/*
+ Takes one line, without a line break, in English; the text lives until it returns.
+
+ Called on the thread that called the library, inside that call, never while the library holds a lock: it may
+ call the library, also with the same handle, but must not free that handle. It must return: no longjmp
+ (undefined). A C++ exception that leaves it ends the process.
+ */
+typedef void (*tp_log_write)(void *user, enum tp_log_level level, const char *text);
+
+/*
+ Where lines go. Copied by the functions that take one; what `user` points to must live as long as the handle.
+ */
+typedef struct tp_log {
+  /*
+   Called for each line; NULL: none.
+   */
+  tp_log_write write;
+  /*
+   Passed on to it; the library never looks at it.
+   */
+  void *user;
+} tp_log;
+
+/*
+ Whose blobs these are: everything that must be equal before a driver may see one again. Texts are copied; NULL is
+ none. The driver's files as they are mapped into the process are added by the library.
+ */
+typedef struct tp_cache_identity {
+  /*
+   `vendorID`.
+   */
+  uint32_t vendor;
+  /*
+   `deviceID`.
+   */
+  uint32_t device;
+  /*
+   `driverVersion`.
+   */
+  uint32_t driver_version;
+  /*
+   `driverID`; 0: not known.
+   */
+  uint32_t driver_id;
+  /*
+   `pipelineCacheUUID`.
+   */
+  uint8_t cache_uuid[16];
+  /*
+   `driverUUID`; zeros: not known.
+   */
+  uint8_t driver_uuid[16];
+  /*
+   `deviceName`.
+   */
+  const char *device_name;
+  /*
+   `driverName` and `driverInfo`.
+   */
+  const char *driver_text;
+  /*
+   Anything else that a blob depends on, such as a hash of enabled features.
+   */
+  const void *extra;
+  /*
+   Its bytes.
+   */
+  size_t extra_bytes;
+} tp_cache_identity;
+
+/*
+ Counts of a store.
+ */
+typedef struct tp_cache_stats {
+  /*
+   Files.
+   */
+  uint64_t segments;
+  /*
+   Bytes of all files.
+   */
+  uint64_t bytes;
+  /*
+   Bytes of records that can be found.
+   */
+  uint64_t bytes_live;
+  /*
+   Bytes that were skipped as damaged at opening.
+   */
+  uint64_t bytes_skipped;
+  /*
+   Records found damaged when they were asked for.
+   */
+  uint64_t records_bad;
+  /*
+   Entries.
+   */
+  uint64_t entries;
+  /*
+   Blobs for `tp_cache_blob`.
+   */
+  uint64_t blobs;
+  /*
+   Blobs kept from the driver: damaged, refused before, or not this driver's.
+   */
+  uint64_t blobs_kept_back;
+  /*
+   Pipelines noted and not yet saved.
+   */
+  uint64_t created;
+  /*
+   Not 0: nothing is written, by wish or because no place can be written.
+   */
+  uint32_t is_read_only;
+} tp_cache_stats;
 
 /*
  One metric of a run. Owns its texts: nothing to free.
@@ -417,29 +559,6 @@ typedef struct tp_file_piece {
 } tp_file_piece;
 
 /*
- Takes one line, without a line break, in English; the text lives until it returns.
-
- Called on the thread that called the library, inside that call, never while the library holds a lock: it may
- call the library, also with the same handle, but must not free that handle. It must return: no longjmp
- (undefined). A C++ exception that leaves it ends the process.
- */
-typedef void (*tp_log_write)(void *user, enum tp_log_level level, const char *text);
-
-/*
- Where lines go. Copied by the functions that take one; what `user` points to must live as long as the handle.
- */
-typedef struct tp_log {
-  /*
-   Called for each line; NULL: none.
-   */
-  tp_log_write write;
-  /*
-   Passed on to it; the library never looks at it.
-   */
-  void *user;
-} tp_log;
-
-/*
  One transfer, for a log.
  */
 typedef struct tp_transfer_report {
@@ -533,13 +652,116 @@ enum tp_status tp_blob_save(const struct tp_blob *blob,
                             struct tp_save_report *report);
 
 /*
- Frees the handle, and with it the bytes of `tp_blob_data`; NULL is none. Saves nothing.
+ Lets each save of `blob` put one line into a log; `log` NULL: none. Copied.
+
+ # Safety
+
+ `blob` is null or a live handle; `log` is null or valid for a read.
+ */
+enum tp_status tp_blob_set_log(const struct tp_blob *blob, const struct tp_log *log);
+
+/*
+ Frees the handle, and with it the bytes of `tp_blob_data`; NULL is none. Saves nothing. TP_ERROR_BUSY: a save is
+ under way; nothing was freed.
 
  # Safety
 
  `blob` is null or from `tp_blob_open`, and is not used afterwards.
  */
 enum tp_status tp_blob_free(struct tp_blob *blob);
+
+/*
+ Opens the store of `identity` below `folder`, which is made (mode 0700) if it is missing, and stores the handle in
+ `*cache`. Not 0 in `read_only`: nothing is ever written.
+
+ A program must start: where the folder cannot be used, the handle is of an empty store that takes nothing, the
+ log says why, and the answer is TP_OK. `log` may be NULL. The caller owns the handle and frees it with
+ `tp_cache_free`. Cost: a map of each file, and one hash over each blob.
+
+ # Safety
+
+ `folder` is null or a C string; `identity` is null or valid for a read, its texts null or C strings and `extra`
+ null or valid for reads of `extra_bytes` bytes; `log` is null or valid for a read; `cache` is null or valid for a
+ write.
+ */
+enum tp_status tp_cache_open(const char *folder,
+                             const struct tp_cache_identity *identity,
+                             int32_t read_only,
+                             const struct tp_log *log,
+                             struct tp_cache **cache);
+
+/*
+ Stores where blob number `index` is, and its bytes: for `initialData` of a `vkCreatePipelineCache` each, from 0 until
+ TP_ERROR_NOT_FOUND, to be merged into one. They are checked, and live until `tp_cache_free`.
+
+ # Safety
+
+ `cache` is null or a live handle; `data` and `bytes` are null or valid for a write.
+ */
+enum tp_status tp_cache_blob(const struct tp_cache *cache,
+                             size_t index,
+                             const void **data,
+                             size_t *bytes);
+
+/*
+ Notes that the driver returned an error for blob number `index`: no later start gets it.
+
+ TP_ERROR_IO: it could not be noted; the next start will find out again.
+
+ # Safety
+
+ `cache` is null or a live handle.
+ */
+enum tp_status tp_cache_note_refused(const struct tp_cache *cache, size_t index);
+
+/*
+ Notes that `pipelines` pipelines were made that no blob had: without such a note a save asks and writes nothing.
+ Cost: one atomic addition.
+
+ # Safety
+
+ `cache` is null or a live handle.
+ */
+enum tp_status tp_cache_note_created(const struct tp_cache *cache,
+                                     uint64_t pipelines);
+
+/*
+ Saves what `source` gives as one entry, durably, if pipelines were noted since the last save; not 0 in `force`: in
+ any case. `report` may be NULL.
+
+ `source` is of the program's cache for new pipelines alone: after TP_SAVED_WRITTEN it merges that cache into its
+ main one and goes on with an empty one, or the next save stores the same again. TP_ERROR_IO: not stored; the notes
+ stay, and the next save tries again. TP_ERROR_INVALID: the blob is not of this device and driver.
+
+ # Safety
+
+ `cache` is null or a live handle; `source` is null or keeps its promise, given `context`; `report` is null or valid
+ for a write.
+ */
+enum tp_status tp_cache_save(const struct tp_cache *cache,
+                             tp_blob_source source,
+                             void *context,
+                             int32_t force,
+                             struct tp_save_report *report);
+
+/*
+ Stores the counts in `*stats`. Looks at the folder again first.
+
+ # Safety
+
+ `cache` is null or a live handle; `stats` is null or valid for a write.
+ */
+enum tp_status tp_cache_stats_get(const struct tp_cache *cache, struct tp_cache_stats *stats);
+
+/*
+ Frees the handle and its blobs; NULL is none. Writes the index of what was saved; saves nothing new.
+ TP_ERROR_BUSY: a save is under way; nothing was freed.
+
+ # Safety
+
+ `cache` is null or from `tp_cache_open`, and is not used afterwards.
+ */
+enum tp_status tp_cache_free(struct tp_cache *cache);
 
 /*
  Computes the metrics of `frames` frame times in milliseconds, in the order of the run, against a display of

@@ -2,11 +2,15 @@
 
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use towpath_cache::saving::{BlobFile, BlobSaver, BlobSource, Fetched, SaveOutcome};
-use towpath_cache::{Error, Folder};
+use towpath_cache::Folder;
+use towpath_cache::saving::{BlobFile, BlobSaver, SaveOutcome};
 
-use crate::boundary::{Opaque, borrow, give, guard, path, put, take};
+use crate::boundary::{Answer, Opaque, borrow, give, guard, path, put, take};
+use crate::gate::Gate;
+use crate::log::{Log, tp_log, tp_log_level};
+use crate::source::{Driver, tp_blob_source};
 use crate::status::{tp_status, tp_status as Status};
 
 /// Keeps one blob in one file. Freed by `tp_blob_free`; may be used from any thread, one save at a time.
@@ -18,7 +22,10 @@ pub struct tp_blob {
 /// What a `tp_blob` is inside.
 #[derive(Debug)]
 pub(crate) struct Kept {
+    gate: Gate,
+    /// Locked inside the gate only.
     saver: Mutex<BlobSaver>,
+    log: Mutex<Log>,
     bytes: Option<towpath_cache::Bytes>,
 }
 
@@ -26,14 +33,6 @@ impl Opaque for tp_blob {
     type Value = Kept;
     const MARK: u64 = 0x626c_6f62_6669_6c65;
 }
-
-/// Asks the driver: with `data` NULL for the size only, else for up to `*bytes` bytes into `data`. Stores the
-/// size, or how many bytes came, in `*bytes`.
-///
-/// Returns 0 for all of it, 1 if more than the given room is there (VK_INCOMPLETE), below 0 for a failure.
-/// `vkGetPipelineCacheData` behind three lines. Called only inside `tp_blob_save`, on its thread.
-pub type tp_blob_source =
-    Option<unsafe extern "C" fn(context: *mut c_void, bytes: *mut usize, data: *mut c_void) -> i32>;
 
 /// What a save came to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -97,7 +96,9 @@ pub unsafe extern "C" fn tp_blob_open(
         let bytes = file.read();
         let length = bytes.as_ref().map(|bytes| bytes.len() as u64);
         let kept = Kept {
+            gate: Gate::default(),
             saver: Mutex::new(BlobSaver::new(file, length)),
+            log: Mutex::new(Log::none()),
             bytes,
         };
         // SAFETY: the caller's promise.
@@ -155,10 +156,14 @@ pub unsafe extern "C" fn tp_blob_save(
     guard(|| {
         // SAFETY: the caller's promise.
         let kept = unsafe { borrow(blob) }?;
-        let ask = source.ok_or(Status::TP_ERROR_NULL)?;
-        let mut driver = Driver { ask, context };
+        // SAFETY: the caller's promise.
+        let driver = unsafe { Driver::new(source, context) };
+        let mut driver = driver.ok_or(Status::TP_ERROR_NULL)?;
+        let entered = kept.gate.enter()?;
         let mut saver = kept.saver.lock().unwrap_or_else(PoisonError::into_inner);
         let saved = saver.save(&mut driver, force != 0);
+        drop(saver);
+        drop(entered);
         let (outcome, answer) = match saved.outcome {
             SaveOutcome::Unchanged => (tp_saved::TP_SAVED_UNCHANGED, Ok(())),
             SaveOutcome::AskedTooSoon => (tp_saved::TP_SAVED_TOO_SOON, Ok(())),
@@ -166,23 +171,62 @@ pub unsafe extern "C" fn tp_blob_save(
             SaveOutcome::Written => (tp_saved::TP_SAVED_WRITTEN, Ok(())),
             SaveOutcome::Failed(_) => (tp_saved::TP_SAVED_FAILED, Err(Status::TP_ERROR_IO)),
         };
-        let nanos = |span: std::time::Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-        if !report.is_null() {
-            let filled = tp_save_report {
-                outcome,
-                bytes: saved.bytes,
-                bytes_before: saved.bytes_before,
-                asked_ns: nanos(saved.asked),
-                taken_ns: nanos(saved.taken),
-            };
-            // SAFETY: the caller's promise.
-            unsafe { put(report, filled) }?;
-        }
+        let log = *kept.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let level = if answer.is_ok() {
+            tp_log_level::TP_LOG_NOTE
+        } else {
+            tp_log_level::TP_LOG_WARNING
+        };
+        log.say(level, &saved.line());
+        let filled = tp_save_report {
+            outcome,
+            bytes: saved.bytes,
+            bytes_before: saved.bytes_before,
+            asked_ns: nanoseconds(saved.asked),
+            taken_ns: nanoseconds(saved.taken),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { put_if_wanted(report, filled) }?;
         answer
     })
 }
 
-/// Frees the handle, and with it the bytes of `tp_blob_data`; NULL is none. Saves nothing.
+/// Lets each save of `blob` put one line into a log; `log` NULL: none. Copied.
+///
+/// # Safety
+///
+/// `blob` is null or a live handle; `log` is null or valid for a read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tp_blob_set_log(blob: *const tp_blob, log: *const tp_log) -> tp_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let kept = unsafe { borrow(blob) }?;
+        // SAFETY: the caller's promise.
+        let log = unsafe { Log::take(log) }?;
+        *kept.log.lock().unwrap_or_else(PoisonError::into_inner) = log;
+        Ok(())
+    })
+}
+
+/// Stores a report where the program wants one.
+///
+/// # Safety
+///
+/// `report` is null or valid for a write.
+pub(crate) unsafe fn put_if_wanted<T>(report: *mut T, filled: T) -> Answer {
+    if report.is_null() {
+        return Ok(());
+    }
+    // SAFETY: the caller's promise.
+    unsafe { put(report, filled) }
+}
+
+pub(crate) fn nanoseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Frees the handle, and with it the bytes of `tp_blob_data`; NULL is none. Saves nothing. TP_ERROR_BUSY: a save is
+/// under way; nothing was freed.
 ///
 /// # Safety
 ///
@@ -191,50 +235,10 @@ pub unsafe extern "C" fn tp_blob_save(
 pub unsafe extern "C" fn tp_blob_free(blob: *mut tp_blob) -> tp_status {
     guard(|| {
         // SAFETY: the caller's promise.
+        if !blob.is_null() && unsafe { borrow(blob.cast_const()) }?.gate.is_busy() {
+            return Err(Status::TP_ERROR_BUSY);
+        }
+        // SAFETY: the caller's promise.
         unsafe { take(blob) }.map(drop)
     })
-}
-
-/// A driver behind the caller's function.
-struct Driver {
-    ask: unsafe extern "C" fn(*mut c_void, *mut usize, *mut c_void) -> i32,
-    context: *mut c_void,
-}
-
-impl Driver {
-    fn failed(code: i32) -> Error {
-        Error::Driver {
-            call: "tp_blob_source",
-            problem: format!("answered {code}"),
-        }
-    }
-}
-
-impl BlobSource for Driver {
-    fn size(&mut self) -> Result<u64, Error> {
-        let mut bytes = 0_usize;
-        // SAFETY: the caller of `tp_blob_save` promised it; no data is asked for.
-        let code = unsafe { (self.ask)(self.context, &raw mut bytes, std::ptr::null_mut()) };
-        if code < 0 {
-            Err(Self::failed(code))
-        } else {
-            Ok(bytes as u64)
-        }
-    }
-
-    fn data(&mut self) -> Result<Fetched, Error> {
-        let size = usize::try_from(self.size()?).map_err(|_huge| Self::failed(i32::MIN))?;
-        let mut room = vec![0_u8; size];
-        let mut bytes = size;
-        // SAFETY: as above; `room` holds `bytes` bytes.
-        let code = unsafe { (self.ask)(self.context, &raw mut bytes, room.as_mut_ptr().cast()) };
-        if code < 0 {
-            return Err(Self::failed(code));
-        }
-        room.truncate(bytes);
-        Ok(Fetched {
-            bytes: room,
-            is_whole: code == 0,
-        })
-    }
 }

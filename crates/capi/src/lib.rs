@@ -2,12 +2,12 @@
 //!
 //! # What this crate does
 //!
-//! - Exports `tp_*` functions over `memory`, `measure`, and the other libraries; `include/towpath.h` is
+//! - Exports `tp_*` functions over `cache`, `transfer`, `memory`, `sync` and `measure`; `include/towpath.h` is
 //!   generated from this crate and compared by the tests.
 //!
 //! # What it does not do
 //!
-//! - It keeps no global state, installs no handler, prints nothing and decides nothing.
+//! - It keeps no state outside of handles that a caller could notice, installs no handler and prints nothing.
 //!
 //! # Invariants
 //!
@@ -20,20 +20,27 @@
 
 mod blob;
 mod boundary;
+mod cache;
 mod frames;
+mod gate;
 mod gather;
 mod log;
 mod measure;
 mod memory;
 mod pieces;
 mod pool;
+mod source;
 mod status;
 mod sync;
 mod transfer;
 
 pub use blob::{
-    tp_blob, tp_blob_data, tp_blob_free, tp_blob_open, tp_blob_save, tp_blob_source,
+    tp_blob, tp_blob_data, tp_blob_free, tp_blob_open, tp_blob_save, tp_blob_set_log,
     tp_save_report, tp_saved,
+};
+pub use cache::{
+    tp_cache, tp_cache_blob, tp_cache_free, tp_cache_identity, tp_cache_note_created,
+    tp_cache_note_refused, tp_cache_open, tp_cache_save, tp_cache_stats, tp_cache_stats_get,
 };
 pub use frames::{
     TP_METRIC_DEFINITION, TP_METRIC_NAME, TP_METRIC_UNIT, tp_frames_metrics, tp_metric,
@@ -49,6 +56,7 @@ pub use pool::{
     tp_buffer, tp_buffer_data, tp_buffer_free, tp_memory_kind, tp_pool, tp_pool_create,
     tp_pool_create_pinned, tp_pool_free, tp_pool_take, tp_pool_trim,
 };
+pub use source::tp_blob_source;
 pub use status::{tp_status, tp_strerror};
 pub use sync::provider::{
     tp_provider, tp_provider_create_drm, tp_provider_create_shared, tp_provider_free,

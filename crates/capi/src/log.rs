@@ -38,21 +38,25 @@ pub struct tp_log {
 pub(crate) struct Log(tp_log);
 
 impl Log {
+    /// A log that takes nothing.
+    pub(crate) const fn none() -> Self {
+        Self(tp_log {
+            write: None,
+            user: std::ptr::null_mut(),
+        })
+    }
+
     /// # Safety
     ///
     /// `log` is null or valid for a read, and its function keeps the promises of [`tp_log_write`] for as long as
     /// the answer is used.
     pub(crate) unsafe fn take(log: *const tp_log) -> Answer<Self> {
-        let none = tp_log {
-            write: None,
-            user: std::ptr::null_mut(),
-        };
         if log.is_null() {
-            return Ok(Self(none));
+            return Ok(Self::none());
         }
         // SAFETY: one value, by the caller's promise.
         let given = unsafe { crate::boundary::slice(log, 1) }?;
-        Ok(Self(given.first().copied().unwrap_or(none)))
+        Ok(given.first().map_or(Self::none(), |log| Self(*log)))
     }
 
     /// Hands a line over. Not to be called under a lock. Allocates the line.

@@ -129,3 +129,31 @@ fn store(folder: &Path, read: Mechanism, write: Mechanism) {
     let entry = Entry::new(key, &calibration).unwrap();
     Store::new(folder).save(&entry).unwrap();
 }
+
+#[test]
+fn a_store_gives_back_what_was_saved_and_only_that() {
+    if !can_run(&[Need::Cc]) {
+        return;
+    }
+    let installed = Installed::new();
+    let program = installed.build("cc", &source("cache.c"), &["-std=c11"]);
+    says_ok(Command::new(program).arg(installed.path().join("store")));
+}
+
+/// The header says what becomes of an exception that leaves the program's own function.
+#[test]
+fn an_exception_through_the_library_ends_the_process() {
+    use std::os::unix::process::ExitStatusExt as _;
+    if !can_run(&[Need::Cxx]) {
+        return;
+    }
+    let installed = Installed::new();
+    let program = installed.build("c++", &source("throw.cpp"), &["-std=c++17"]);
+    let folder = installed.path().join("blobs");
+    for what in ["source", "log"] {
+        let done = Command::new(&program).arg(&folder).arg(what).output();
+        let done = done.unwrap();
+        assert_eq!(done.status.signal(), Some(6), "{what}: {done:?}");
+    }
+    says_ok(Command::new(&program).arg(&folder).arg("caught"));
+}
