@@ -2,7 +2,9 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
+use towpath_guest::{Kernel, Machine};
 use towpath_needs::{Need, artifact, can_run};
 use towpath_settings::calibration::{Entry, Key, Store};
 use towpath_transfer::engine::Shape;
@@ -156,4 +158,28 @@ fn an_exception_through_the_library_ends_the_process() {
         assert_eq!(done.status.signal(), Some(6), "{what}: {done:?}");
     }
     says_ok(Command::new(&program).arg(&folder).arg("caught"));
+}
+
+/// Statically linked, since the guest has no library: this is also the test of `libtowpath.a`.
+#[test]
+fn the_kernels_objects_in_a_static_program_in_the_guest() {
+    if !can_run(&[Need::Cc, Need::Qemu]) {
+        return;
+    }
+    let installed = Installed::new();
+    let program = installed.build_static(&source("drm.c"));
+    let report = Machine::new(Kernel::V6_12)
+        .program(program)
+        .args(["/dev/dri/renderD128"])
+        .timeout(Duration::from_mins(5))
+        .run()
+        .unwrap();
+    assert_eq!(
+        report.exit,
+        Some(0),
+        "{}\n{}",
+        report.release,
+        report.output
+    );
+    assert!(report.output.contains("ok"), "{}", report.output);
 }

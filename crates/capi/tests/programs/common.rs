@@ -25,6 +25,28 @@ impl Installed {
         self.folder.path()
     }
 
+    /// Builds a C program with `libtowpath.a` and no shared library at all.
+    pub(crate) fn build_static(&self, source: &Path) -> PathBuf {
+        let program = self.path().join("static");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let done = Command::new("cc")
+            .args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-static"])
+            .arg("-I")
+            .arg(root.join("include"))
+            .arg("-I")
+            .arg(root.join("../../examples/c"))
+            .arg(source)
+            .arg(artifact("libtowpath.a"))
+            .args(["-lpthread", "-lm", "-ldl"])
+            .arg("-o")
+            .arg(&program)
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{errors}");
+        program
+    }
+
     /// Builds a program; every warning is an error.
     pub(crate) fn build(&self, compiler: &str, source: &Path, more: &[&str]) -> PathBuf {
         let program = self.path().join("example");
