@@ -431,3 +431,160 @@ fn three_variants_with_enough_rounds_are_judged_against_the_reference() {
         "each p is 1/128; Holm doubles it for two comparisons"
     );
 }
+
+/// A program whose cost depends on its arm and a little on the number of its run.
+const COST: &str = "n=$(cat n 2>/dev/null || echo 0); echo $((n+1)) > n; echo cost $((${BASE:-1000} + n * 7 % 11))";
+
+fn with_cost(folder: &Path, words: &str, program: &str) -> Output {
+    let mut words: Vec<&str> = words.split_whitespace().collect();
+    words.extend([
+        "--metric",
+        "cost=cost ([0-9.]+)::lower",
+        "--primary",
+        "cost",
+    ]);
+    words.extend(["--json", "r.json", "--", "sh", "-c", program]);
+    run(folder, &words)
+}
+
+#[test]
+fn equal_arms_show_the_noise_floor() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = with_cost(folder.path(), "--null --pairs 8", COST);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    let shown: Vec<String> = text(&out.stdout)
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect();
+    let shown = shown.join(" ");
+    assert!(shown.contains("both arms the same on purpose"), "{shown}");
+    assert!(
+        shown.contains("noise floor of cost: pairs scatter by 0.")
+            && shown.contains("with 6 pairs")
+            && shown.contains("with 50 pairs"),
+        "{shown}"
+    );
+    let result = result(folder.path());
+    assert_eq!(result["design"]["is_null"], true);
+    assert_eq!(result["a"]["fix"], result["b"]["fix"]);
+}
+
+#[test]
+fn a_search_until_proven_ends_by_itself_and_says_how_it_was_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = "--until-proven --pairs 60 --a-env BASE=1000 --b-env BASE=2000";
+    let out = with_cost(folder.path(), words, COST);
+    assert_eq!(out.status.code(), Some(2), "{}", text(&out.stderr));
+    let result = result(folder.path());
+    let runs = result["runs"].as_array().unwrap().len();
+    // Eight pairs of one sign are the least that a stake of twenty takes.
+    assert_eq!(runs, 16, "{}", text(&out.stdout));
+    let judged = &result["judgements"].as_array().unwrap();
+    let cost = judged.iter().find(|one| one["metric"] == "cost").unwrap();
+    assert_eq!(cost["judgement"]["method"], "sign-process");
+    let shown = text(&out.stdout).replace('\n', " ");
+    assert!(shown.contains("until proven by the e-process"), "{shown}");
+}
+
+#[test]
+fn a_budget_ends_in_time_and_keeps_whole_pairs() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = std::time::Instant::now();
+    let out = with_cost(folder.path(), "--budget 3s", &format!("{COST}; sleep 0.1"));
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    assert!(start.elapsed() < Duration::from_secs(30));
+    let result = result(folder.path());
+    let runs = result["runs"].as_array().unwrap();
+    assert!(
+        runs.len() >= 2 && runs.len().is_multiple_of(2),
+        "{}",
+        runs.len()
+    );
+    let last = runs.last().unwrap()["started_s"].as_f64().unwrap();
+    assert!(last <= 3.0, "a pair was begun at {last} s");
+    assert_eq!(result["design"]["stop"]["rule"], "budget");
+}
+
+/// Two runs of B fail, one is ended by the timeout: their pairs are left out, the verdict rests on the others.
+#[test]
+fn failed_and_timed_out_runs_are_counted_and_not_averaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = format!(
+        "{COST}; m=$(cat m 2>/dev/null || echo 0); if [ $TOWPATH_ARM = b ]; then echo $((m+1)) > m; \
+         if [ $m = 2 ]; then exit 9; fi; if [ $m = 4 ]; then exec sleep 60; fi; fi"
+    );
+    let out = with_cost(folder.path(), "--pairs 9 --timeout 2s", &program);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    let shown = text(&out.stdout);
+    assert!(
+        shown.contains("1 run(s) of fixes on ended with code 9: counted, not averaged")
+            && shown.contains("1 run(s) of fixes on timed out: counted, not averaged"),
+        "{shown}"
+    );
+    let result = result(folder.path());
+    assert_eq!(result["runs"].as_array().unwrap().len(), 18);
+    let judged = result["judgements"].as_array().unwrap();
+    let cost = judged.iter().find(|one| one["metric"] == "cost").unwrap();
+    assert_eq!(cost["left_out"], 2);
+    assert_eq!(cost["judgement"]["runs_a"], 7);
+}
+
+/// vkgears prints a line each five seconds: repeats of one run, whose spread is kept.
+#[test]
+fn several_result_lines_of_a_run_are_one_value_with_its_spread() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = format!("{COST}; echo cost 1020; echo cost 980");
+    let words = "--pairs 6 --html r.html --csv r.csv";
+    let out = with_cost(folder.path(), words, &program);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    let result = result(folder.path());
+    for run in result["runs"].as_array().unwrap() {
+        let reading = &run["readings"]["cost"];
+        let repeats: Vec<f64> = reading["repeats"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|repeat| repeat.as_f64().unwrap())
+            .collect();
+        assert_eq!(repeats.len(), 3);
+        let mean = repeats.iter().sum::<f64>() / 3.0;
+        assert!((reading["value"].as_f64().unwrap() - mean).abs() < 1e-9);
+    }
+    let judged = result["judgements"].as_array().unwrap();
+    let cost = judged.iter().find(|one| one["metric"] == "cost").unwrap();
+    assert_eq!(cost["judgement"]["runs_a"], 6, "not 18");
+    let page = fs::read_to_string(folder.path().join("r.html")).unwrap();
+    assert!(page.contains("(3 repeats, deviation "), "{page}");
+    let csv = fs::read_to_string(folder.path().join("r.csv")).unwrap();
+    assert!(
+        csv.contains(",cost,,0,") && csv.contains(",cost,,2,980,"),
+        "{csv}"
+    );
+}
+
+#[test]
+fn a_machine_that_drifts_is_noted_and_each_arm_has_its_own_state() {
+    let folder = tempfile::tempdir().unwrap();
+    // Each run is slower than the one before; each arm counts its own runs in its own folder.
+    let program = "n=$(cat n 2>/dev/null || echo 0); echo $((n+1)) > n; echo cost $((1000 + 30 * n)); \
+        echo x >> $TOWPATH_ARM_FOLDER/mine; wc -l < $TOWPATH_ARM_FOLDER/mine >> seen-$TOWPATH_ARM";
+    let out = with_cost(folder.path(), "--pairs 8", program);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    let shown = text(&out.stdout).replace('\n', " ");
+    assert!(
+        shown.contains("drift: cost of fixes off changed by +"),
+        "{shown}"
+    );
+    for arm in ["a", "b"] {
+        let seen = fs::read_to_string(folder.path().join(format!("seen-{arm}"))).unwrap();
+        let counts: Vec<usize> = seen
+            .lines()
+            .map(|line| line.trim().parse().unwrap())
+            .collect();
+        assert_eq!(
+            counts,
+            (1..=9).collect::<Vec<_>>(),
+            "one warm-up run, then eight"
+        );
+    }
+}

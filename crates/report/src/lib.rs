@@ -25,6 +25,7 @@ pub mod machine;
 pub mod markdown;
 pub mod merge;
 pub mod ministat;
+pub mod noise;
 pub mod numbers;
 pub mod observe;
 pub mod result;

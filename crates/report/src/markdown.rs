@@ -3,7 +3,7 @@
 use crate::escape::markdown as safe;
 use crate::numbers::{p_value, percent, with_unit};
 use crate::result::{Reading, ResultFile};
-use crate::{describe, observe, sentence, terminal};
+use crate::{describe, noise, observe, sentence, terminal};
 
 /// Most characters of a GitHub comment.
 pub const COMMENT_MAX: usize = 65_536;
@@ -131,6 +131,7 @@ fn notes(file: &ResultFile) -> String {
     {
         lines.push(format!("{}: {}", metric.name, metric.definition));
     }
+    lines.extend(noise::lines(file));
     lines.extend(observe::notes(file));
     lines.extend(file.notes.iter().cloned());
     let items: String = lines

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::ministat::{self, Options, Set};
 use crate::numbers::{p_value, percent, with_unit};
 use crate::result::{Design, MetricJudgement, Pairing, ResultFile, Stop};
-use crate::{describe, observe, sentence};
+use crate::{describe, noise, observe, sentence};
 
 /// How a result is printed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -59,6 +59,9 @@ pub fn render(file: &ResultFile, style: Style) -> String {
             );
             text.push_str(&wrap(&line, style.width, "  "));
         }
+    }
+    for line in noise::lines(file) {
+        text.push_str(&wrap(&line, style.width, "  "));
     }
     for note in observe::notes(file).iter().chain(&file.notes) {
         text.push_str(&wrap(&format!("note: {note}"), style.width, "  "));

@@ -6,7 +6,7 @@ mod svg;
 use crate::escape::xml as safe;
 use crate::numbers::{p_value, percent, with_unit};
 use crate::result::{MetricJudgement, Reading, ResultFile};
-use crate::{describe, observe, sentence, terminal};
+use crate::{describe, noise, observe, sentence, terminal};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -208,6 +208,7 @@ fn design(file: &ResultFile) -> String {
     {
         lines.push(format!("{}: {}", metric.name, metric.definition));
     }
+    lines.extend(noise::lines(file));
     let notes = observe::notes(file)
         .into_iter()
         .chain(file.notes.iter().cloned());
