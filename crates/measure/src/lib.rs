@@ -43,6 +43,7 @@ pub mod judge;
 pub mod multiple;
 pub mod permutation;
 pub mod plan;
+pub mod prediction;
 pub mod random;
 pub mod ranks;
 pub mod results;

@@ -1,11 +1,14 @@
 //! What the runs show beside the verdict: drift of the machine, warm-up, runs far from the others. Marks only.
 
-use towpath_measure::Arm;
+use std::collections::BTreeSet;
+
 use towpath_measure::drift::{self, Course};
 use towpath_measure::judge::Direction;
+use towpath_measure::{Arm, prediction};
 
 use crate::numbers::{p_value, percent, with_unit};
 use crate::result::{Pairing, ResultFile, Run};
+use crate::sentence;
 
 /// Notes on the headline's metric; empty if nothing is remarkable.
 ///
@@ -30,7 +33,81 @@ pub fn notes(file: &ResultFile) -> Vec<String> {
         notes.extend(course(file, arm, metric, &runs));
         notes.extend(outliers(file, arm, metric, &runs));
     }
+    notes.extend(marked(file));
+    notes.extend(one_new_value(file, metric));
     notes
+}
+
+/// Marked runs count; what is left without them stands beside.
+fn marked(file: &ResultFile) -> Vec<String> {
+    let marks: BTreeSet<&str> = file
+        .runs
+        .iter()
+        .flat_map(|run| run.marks.iter().map(String::as_str))
+        .collect();
+    marks
+        .into_iter()
+        .take(4)
+        .map(|mark| one_mark(file, mark))
+        .collect()
+}
+
+fn one_mark(file: &ResultFile, mark: &str) -> String {
+    let metric = file.headline().map(|judged| judged.metric.as_str());
+    let has_it = |run: &Run| run.marks.iter().any(|other| other == mark);
+    let count = file.runs.iter().filter(|run| has_it(run)).count();
+    let head = format!(
+        "{count} of {} runs are marked `{mark}` and count",
+        file.runs.len()
+    );
+    if count == file.runs.len() {
+        return format!("{head}: there is none without it to compare with");
+    }
+    let mut without = file.clone();
+    without.runs.retain(|run| !has_it(run));
+    let verdict = match without.judge() {
+        Ok(()) => without
+            .judgements
+            .iter()
+            .find(|judged| Some(judged.metric.as_str()) == metric)
+            .map(|headline| sentence::verdict(&without, headline)),
+        Err(_) => None,
+    };
+    verdict.map_or_else(
+        || format!("{head}; without them nothing can be judged"),
+        |verdict| format!("{head}; without them: {verdict}"),
+    )
+}
+
+/// One value against several: whether it is one that they could have given.
+fn one_new_value(file: &ResultFile, metric: &str) -> Option<String> {
+    if file.design.pairing == Pairing::Paired {
+        return None;
+    }
+    let values = file.values(metric);
+    let (known, new, of, whose) = match (&values.a[..], &values.b[..]) {
+        (known, [new]) if known.len() > 2 => (known, new, &file.a.label, &file.b.label),
+        ([new], known) if known.len() > 2 => (known, new, &file.b.label, &file.a.label),
+        _ => return None,
+    };
+    let (low, high) = prediction::interval(known, file.design.level)?;
+    let unit = file
+        .metric(metric)
+        .map_or("", |metric| metric.unit.as_str());
+    let place = if (low..=high).contains(new) {
+        "inside"
+    } else {
+        "outside"
+    };
+    Some(format!(
+        "the one value of {whose} ({}) lies {place} the range in which a further run of {of} falls with {} probability \
+         ({} to {}, from {} runs); one run is no proof",
+        with_unit(*new, unit),
+        percent(1.0 - file.design.level).trim_start_matches('+'),
+        with_unit(low, unit),
+        with_unit(high, unit),
+        known.len(),
+    ))
 }
 
 /// Whether the order of runs can tell a difference of the arms from a drift of the machine.
@@ -193,5 +270,71 @@ mod tests {
             "{noted}"
         );
         assert_eq!(file.judgements[0].judgement.runs_a, 8);
+    }
+
+    /// nvbench#231: a filter for throttled samples dropped all of them, and a warm machine measured nothing.
+    #[test]
+    fn marked_runs_are_kept_and_shown_with_and_without() {
+        let mut file = example();
+        file.design.primary = Some("wall".to_owned());
+        for run in &mut file.runs {
+            run.marks.push("throttled".to_owned());
+        }
+        file.judge().unwrap();
+        assert_eq!(file.judgements[0].judgement.runs_a, 8, "none was dropped");
+        let noted = notes(&file).join("\n");
+        assert!(
+            noted.contains("16 of 16 runs are marked `throttled` and count: there is none"),
+            "{noted}"
+        );
+        for run in &mut file.runs {
+            run.marks.clear();
+            if run.pair < 2 && run.arm == Arm::B {
+                run.marks.push("throttled".to_owned());
+                run.read("wall", 2.5);
+            }
+        }
+        file.judge().unwrap();
+        assert_eq!(file.judgements[0].judgement.verdict, Verdict::Inconclusive);
+        let noted = notes(&file).join("\n");
+        assert!(
+            noted.contains("2 of 16 runs are marked `throttled` and count; without them: wall: on is better than off"),
+            "{noted}"
+        );
+    }
+
+    /// bencher#795: the interval of a mean was used to judge one new value.
+    #[test]
+    fn one_new_value_is_held_against_the_range_of_values_not_of_their_mean() {
+        let mut file = ResultFile::new(crate::result::SCHEMA_COMPARE, "new");
+        file.design.pairing = Pairing::Unpaired;
+        file.metrics = vec![Metric::new("time", "s", Direction::Lower, "")];
+        for (place, value) in [10.0, 10.4, 9.6, 10.2, 9.8, 10.1, 9.9, 10.3]
+            .into_iter()
+            .enumerate()
+        {
+            let mut run = Run::new(Arm::A, place);
+            run.read("time", value);
+            file.runs.push(run);
+        }
+        let mut new = Run::new(Arm::B, 0);
+        // Outside of the mean's interval (about 9.8 to 10.3), inside that of values (about 9.4 to 10.7).
+        new.read("time", 10.5);
+        file.runs.push(new);
+        file.judge().unwrap();
+        assert_eq!(file.judgements[0].judgement.verdict, Verdict::Inconclusive);
+        let noted = notes(&file).join("\n");
+        assert!(
+            noted.contains("the one value of B (10.50 s) lies inside the range"),
+            "{noted}"
+        );
+        file.runs[8].read("time", 11.5);
+        file.judge().unwrap();
+        let noted = notes(&file).join("\n");
+        assert!(
+            noted.contains("lies outside") && noted.contains("one run is no proof"),
+            "{noted}"
+        );
+        assert_eq!(file.judgements[0].judgement.verdict, Verdict::Inconclusive);
     }
 }

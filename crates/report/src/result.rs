@@ -262,6 +262,9 @@ pub struct Run {
     /// What belongs to this run alone: load, throttling, rejected rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// States in which it was made that a reader may want to tell apart (`throttled`). It counts all the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<String>,
     /// Frame times for drawing, if it had frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<FrameLine>,
@@ -282,6 +285,7 @@ impl Run {
             outcome: RunOutcome::Finished,
             readings: BTreeMap::new(),
             notes: Vec::new(),
+            marks: Vec::new(),
             frames: None,
             disk_reads: Vec::new(),
         }

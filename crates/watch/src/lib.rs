@@ -29,6 +29,7 @@ mod probe;
 mod protocol;
 mod signals;
 pub mod supervise;
+mod throttle;
 mod writes;
 
 pub use command::{Command, Input, Output, Supervisor};
@@ -37,4 +38,5 @@ pub use exit::{DiskIo, End, Exit, Known};
 pub use launch::Running;
 pub use pressure::{Pressure, Stall};
 pub use probe::{DiskProbe, PROBE_BYTES, ProbeRead, Probed};
+pub use throttle::Throttle;
 pub use writes::{FileWrite, WriteWatch, Writes};

@@ -255,10 +255,16 @@ fn runs(file: &ResultFile) -> String {
             };
             text.push_str(&format!("<td>{}</td>", safe(&cell)));
         }
-        let notes = if run.notes.is_empty() {
+        let notes: Vec<&str> = run
+            .marks
+            .iter()
+            .chain(&run.notes)
+            .map(String::as_str)
+            .collect();
+        let notes = if notes.is_empty() {
             String::new()
         } else {
-            format!(" ({})", run.notes.join("; "))
+            format!(" ({})", notes.join("; "))
         };
         text.push_str(&format!(
             "<td>{}{}</td></tr>\n",

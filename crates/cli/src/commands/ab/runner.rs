@@ -14,7 +14,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use towpath_measure::Arm;
 use towpath_memory::{margin, warm_host};
 use towpath_report::{ResultFile, Run, RunOutcome};
-use towpath_watch::{Command, End, Exit, Input, Output, Supervisor};
+use towpath_watch::{Command, End, Exit, Input, Output, Supervisor, Throttle};
 
 use super::Args;
 use super::arm::{Instruments, Setup};
@@ -182,6 +182,7 @@ impl Executor for Runner<'_> {
         self.session.clear()?;
         self.warm()?;
         let output = self.folder.join("output.log");
+        let throttle = Throttle::now();
         let start = SystemTime::now();
         let watched = (!self.watch.is_empty()).then(|| Beside::start(self.watch));
         let exit = self.command(setup, &output)?.run();
@@ -189,6 +190,12 @@ impl Executor for Runner<'_> {
         let exit = exit?;
         let mut run = Run::new(setup.arm, 0);
         from_exit(&mut run, &exit);
+        if Throttle::now()
+            .since(&throttle)
+            .is_some_and(|events| events > 0)
+        {
+            run.marks.push("throttled".to_owned());
+        }
         if let Some(seen) = seen {
             seen.read_into(&mut run);
         }
