@@ -11,6 +11,9 @@ use towpath_cache::{Folder, Options, Pace, open_or_memory};
 use crate::gpu::{Gpu, Split};
 use crate::{Failure, Settings, spirv};
 
+/// Binaries that the driver does not take after which the arm gives up: it would compile all of them.
+const REFUSED_MAX: u64 = 100;
+
 /// Pipelines that one call makes where they are made from binaries by name.
 const BATCH: usize = 64;
 
@@ -185,43 +188,71 @@ fn store(gpu: &Gpu, settings: &Settings, shaders: &[Vec<u32>]) -> Result<Value, 
     }))
 }
 
+/// What became of the pipelines of an arm with binaries.
+#[derive(Debug, Default)]
+struct Tally {
+    hits: AtomicU64,
+    misses: AtomicU64,
+    new_bytes: AtomicU64,
+    /// The store had binaries at the start.
+    is_warm: bool,
+}
+
+impl Tally {
+    /// Adds a pipeline: `None` is a hit, else the bytes that were captured.
+    fn add(&self, new: Option<u64>) -> Result<(), String> {
+        let Some(bytes) = new else {
+            self.hits.fetch_add(1, Ordering::Relaxed);
+            return Ok(());
+        };
+        self.new_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let misses = self.misses.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.is_warm && misses > REFUSED_MAX {
+            return Err(format!("the driver refused {misses} pipelines' binaries"));
+        }
+        Ok(())
+    }
+}
+
 /// Opens the store of binaries, lets `work` make the pipelines, and reports.
 fn with_binaries(
     gpu: &Gpu,
     settings: &Settings,
     sub: &str,
-    work: impl FnOnce(&Binaries, &AtomicU64, &AtomicU64) -> Result<(), Failure>,
+    work: impl FnOnce(&Binaries, &Tally) -> Result<(), Failure>,
 ) -> Result<Value, Failure> {
     if !gpu.has_binaries {
         return Ok(json!({ "skipped": "no VK_KHR_pipeline_binary" }));
     }
     let start = Instant::now();
     let (store, folder) = open(gpu, settings, sub)?;
+    let tally = Tally {
+        is_warm: !store.entries(None).is_empty(),
+        ..Tally::default()
+    };
     #[expect(unsafe_code, reason = "Vulkan")]
     // SAFETY: the device is alive, has the extension enabled, and outlives this function.
     let binaries = unsafe { Binaries::new(&gpu.instance, gpu.device.clone(), store) };
     let binaries = binaries.ok_or("the driver lacks functions of VK_KHR_pipeline_binary")?;
     let opened_ms = ms(start);
-    let (hits, new_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-    work(&binaries, &hits, &new_bytes)?;
+    work(&binaries, &tally)?;
     let last_ms = ms(start);
     binaries.store().seal()?;
     Ok(json!({
         "open_store_ms": opened_ms,
         "device_to_last_pipeline_ms": last_ms,
-        "hits": hits.into_inner(),
-        "new_bytes": new_bytes.into_inner(),
+        "hits": tally.hits.into_inner(),
+        "new_bytes": tally.new_bytes.into_inner(),
         "bytes_written": folder.counts().bytes_written,
     }))
 }
 
 fn binaries(gpu: &Gpu, settings: &Settings, shaders: &[Vec<u32>]) -> Result<Value, Failure> {
-    with_binaries(gpu, settings, "binaries", |binaries, hits, new_bytes| {
+    with_binaries(gpu, settings, "binaries", |binaries, tally| {
         each(threads(settings), shaders, |_, shaders| {
             for words in shaders {
                 let made = gpu.pipeline_by_key(words, binaries);
-                let new = made.map_err(|error| error.to_string())?;
-                count(new, hits, new_bytes);
+                tally.add(made.map_err(|error| error.to_string())?)?;
             }
             Ok(())
         })
@@ -229,26 +260,18 @@ fn binaries(gpu: &Gpu, settings: &Settings, shaders: &[Vec<u32>]) -> Result<Valu
 }
 
 fn named(gpu: &Gpu, settings: &Settings, shaders: &[Vec<u32>]) -> Result<Value, Failure> {
-    with_binaries(gpu, settings, "named", |binaries, hits, new_bytes| {
+    with_binaries(gpu, settings, "named", |binaries, tally| {
         each(threads(settings), shaders, |first, shaders| {
             for (n, part) in shaders.chunks(BATCH).enumerate() {
                 let first = first + n * BATCH;
                 let made = gpu.pipelines_by_name(first, part, binaries);
                 for new in made.map_err(|error| error.to_string())? {
-                    count(new, hits, new_bytes);
+                    tally.add(new)?;
                 }
             }
             Ok(())
         })
     })
-}
-
-/// `None` is a hit, else the bytes that were captured.
-fn count(new: Option<u64>, hits: &AtomicU64, new_bytes: &AtomicU64) {
-    match new {
-        None => hits.fetch_add(1, Ordering::Relaxed),
-        Some(bytes) => new_bytes.fetch_add(bytes, Ordering::Relaxed),
-    };
 }
 
 impl Split {

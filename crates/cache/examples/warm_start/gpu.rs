@@ -227,12 +227,11 @@ impl Gpu {
             unsafe { binaries.pipeline_key((&raw const info).cast()) }
         })?;
         let loaded = timed(&self.split.loads, || binaries.load(&key))?;
-        let new = match loaded {
-            Some(loaded) => {
-                self.make_from(&[&loaded], module)?;
-                None
-            }
-            None => Some(self.capture(info, &key, binaries)?),
+        let is_made = loaded.is_some_and(|loaded| self.make_from(&[&loaded], module).is_ok());
+        let new = if is_made {
+            None
+        } else {
+            Some(self.capture(info, &key, binaries)?)
         };
         self.drop_module(module);
         Ok(new)
@@ -252,12 +251,12 @@ impl Gpu {
         let keys = keys?;
         let loaded = timed(&self.split.loads, || binaries.load_all(&keys))?;
         let there: Vec<&Loaded<'_>> = loaded.iter().flatten().collect();
-        if !there.is_empty() {
-            self.make_from(&there, vk::ShaderModule::null())?;
-        }
+        let null = vk::ShaderModule::null();
+        let all_made = there.len() == shaders.len() && self.make_from(&there, null).is_ok();
         let mut out = Vec::with_capacity(shaders.len());
         for ((words, key), found) in shaders.iter().zip(&keys).zip(&loaded) {
-            if found.is_some() {
+            let alone = |found: &Loaded<'_>| self.make_from(&[found], null).is_ok();
+            if all_made || found.as_ref().is_some_and(alone) {
                 out.push(None);
                 continue;
             }
@@ -268,11 +267,12 @@ impl Gpu {
         Ok(out)
     }
 
+    /// Makes pipelines from binaries; the driver may answer `PIPELINE_COMPILE_REQUIRED` all the same.
     fn make_from(
         &self,
         loaded: &[&Loaded<'_>],
         module: vk::ShaderModule,
-    ) -> Result<(), Box<dyn std::error::Error>> {
+    ) -> Result<(), vk::Result> {
         let given: Vec<binary::BinaryInfo> = loaded.iter().map(|one| one.info()).collect();
         let infos: Vec<vk::ComputePipelineCreateInfo<'_>> = given
             .iter()

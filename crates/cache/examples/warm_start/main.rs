@@ -8,8 +8,9 @@
 //! ```
 //!
 //! `--threads 1,8` makes pipelines on one and on eight threads, in every arm; `--cold-threads` those of
-//! them that are also run cold. `--idle N` gives each shader N steps that a specialization constant
-//! switches off. `--evict 1` adds arms whose cache files are not in the page cache, as after a reboot.
+//! them that are also run cold. `--idle N` gives each shader N steps that never run: `--form uncalled` in
+//! functions that nothing calls, `--form switched` behind a specialization constant that is off.
+//! `--only A,B` runs these arms and the cold one (names as in the result, without threads). `--evict 1` adds arms whose cache files are not in the page cache, as after a reboot.
 //! `--seconds N` begins no further round after so long.
 #![expect(
     clippy::print_stdout,
@@ -42,6 +43,7 @@ pub(crate) struct Settings {
     pub(crate) cold_threads: Vec<usize>,
     pub(crate) evict: bool,
     pub(crate) seconds_max: u64,
+    pub(crate) only: Vec<String>,
     pub(crate) device: usize,
     pub(crate) json: Option<PathBuf>,
     pub(crate) folder: Option<PathBuf>,
@@ -65,6 +67,7 @@ fn read_arguments(mut arguments: impl Iterator<Item = String>) -> Result<Setting
         size: spirv::Size {
             steps: 300,
             idle: 0,
+            form: spirv::Form::Uncalled,
         },
         rounds: 5,
         cold_rounds: 3,
@@ -72,6 +75,7 @@ fn read_arguments(mut arguments: impl Iterator<Item = String>) -> Result<Setting
         cold_threads: vec![1],
         evict: false,
         seconds_max: u64::MAX,
+        only: Vec::new(),
         device: 0,
         json: None,
         folder: None,
@@ -85,6 +89,8 @@ fn read_arguments(mut arguments: impl Iterator<Item = String>) -> Result<Setting
             "--count" => settings.count = value.parse()?,
             "--steps" => settings.size.steps = value.parse()?,
             "--idle" => settings.size.idle = value.parse()?,
+            "--form" => settings.size.form = value.parse()?,
+            "--only" => settings.only = value.split(',').map(str::to_owned).collect(),
             "--rounds" => settings.rounds = value.parse()?,
             "--cold-rounds" => settings.cold_rounds = value.parse()?,
             "--threads" => settings.threads = numbers(&value)?,

@@ -59,13 +59,18 @@ fn arms(settings: &Settings, has_binaries: bool) -> Vec<Arm> {
             format!("_{threads}_threads")
         };
         let mut add = |name: &str, way, with_driver, evicted| {
+            let is_wanted = settings.only.is_empty() || settings.only.iter().any(|one| one == name);
+            if !is_wanted && name != "cold" {
+                return;
+            }
             arms.push(Arm {
                 name: format!("{name}{suffix}"),
                 way,
                 with_driver,
                 threads,
                 evicted,
-                is_cold: name == "cold",
+                // As slow as cold on some drivers, and so run as seldom.
+                is_cold: matches!(name, "cold" | "driver_cache_and_empty_cache"),
             });
         };
         if settings.cold_threads.contains(&threads) {
@@ -107,9 +112,15 @@ fn all(settings: &Settings, places: &Places) -> Result<Value, Failure> {
     };
     let fill_store = fill("store", false)?;
     // A driver on which binaries do not work must not cost the other arms.
+    let wanted =
+        |name: &str| settings.only.is_empty() || settings.only.iter().any(|one| one == name);
     let try_fill =
         |arm| fill(arm, false).unwrap_or_else(|error| json!({ "skipped": error.to_string() }));
-    let fill_binaries = try_fill("binaries");
+    let fill_binaries = if wanted("binaries") {
+        try_fill("binaries")
+    } else {
+        Value::Null
+    };
     let fill_named = try_fill("named");
     let fill_driver = fill("null", true)?;
     let has_binaries = fill_binaries["skipped"].is_null() && fill_named["skipped"].is_null();
@@ -120,6 +131,7 @@ fn all(settings: &Settings, places: &Places) -> Result<Value, Failure> {
         "count": settings.count,
         "steps": settings.size.steps,
         "idle_steps": settings.size.idle,
+        "idle_form": settings.size.form.to_string(),
         "spirv_bytes_of_one": crate::spirv::shader(0, settings.size).len() * 4,
         "environment": environment(settings)?,
         "design": DESIGN,
@@ -139,25 +151,35 @@ fn sample(settings: &Settings, places: &Places, arms: &[Arm]) -> Result<Value, F
         samples.insert(arm.name.clone(), json!([]));
     }
     let start = std::time::Instant::now();
-    for round in 0..settings.rounds.max(settings.cold_rounds) {
+    // An arm that fails once must not cost the others.
+    let mut failed = std::collections::BTreeSet::new();
+    for round in 0..settings.rounds.max(3 * settings.cold_rounds) {
         if start.elapsed().as_secs() >= settings.seconds_max {
             eprintln!("no time for more than {round} rounds");
             break;
         }
         let is_due = |arm: &&Arm| {
-            round
-                < if arm.is_cold {
-                    settings.cold_rounds
-                } else {
-                    settings.rounds
-                }
+            let is_due = if arm.is_cold {
+                // Every third round, so that cold runs do not all come first.
+                round.is_multiple_of(3) && round / 3 < settings.cold_rounds
+            } else {
+                round < settings.rounds
+            };
+            is_due && !failed.contains(&arm.name)
         };
         let mut due: Vec<Arm> = arms.iter().filter(is_due).cloned().collect();
         // The order turns from round to round, so that no arm is always the one after a cold run.
         let turn = usize::try_from(round)? * 3 % due.len().max(1);
         due.rotate_left(turn);
         for arm in due {
-            let sample = one(settings, &arm, places)?;
+            let sample = match one(settings, &arm, places) {
+                Ok(sample) => sample,
+                Err(error) => {
+                    eprintln!("round {round} {}: {error}", arm.name);
+                    failed.insert(arm.name);
+                    continue;
+                }
+            };
             let took = &sample["device_to_last_pipeline_ms"];
             eprintln!("round {round} {}: {took}", arm.name);
             if let Some(list) = samples.get_mut(&arm.name).and_then(Value::as_array_mut) {
@@ -187,6 +209,7 @@ fn one(settings: &Settings, arm: &Arm, places: &Places) -> Result<Value, Failure
         .args(["--arm", arm.way, "--count", &settings.count.to_string()])
         .args(["--steps", &settings.size.steps.to_string()])
         .args(["--idle", &settings.size.idle.to_string()])
+        .args(["--form", &settings.size.form.to_string()])
         .args(["--threads", &arm.threads.to_string()])
         .args(["--device", &settings.device.to_string()])
         .arg("--folder")
@@ -235,6 +258,12 @@ fn median(list: &Value) -> Option<f64> {
     times.get(times.len() / 2).copied()
 }
 
+/// Pipelines found, by run; null for arms that do not count them.
+fn hits(list: &Value) -> Value {
+    let all = list.as_array().into_iter().flatten();
+    all.map(|sample| sample["hits"].clone()).collect()
+}
+
 /// Medians, and every arm against cold and against the driver's own cache of the same threads and files.
 fn summary(samples: &Value, fill: &Value) -> Value {
     let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
@@ -258,6 +287,7 @@ fn summary(samples: &Value, fill: &Value) -> Value {
             name.clone(),
             json!({
                 "median_ms": own,
+                "hits": hits(list),
                 "faster_than_cold": cold.map(|cold| cold / own),
                 "faster_than_driver_cache": driver.map(|driver| driver / own),
             }),

@@ -5,10 +5,44 @@
 pub(crate) struct Size {
     /// Steps that run.
     pub(crate) steps: usize,
-    /// Steps behind a specialization constant that is off, as in shaders written for many cases: the
-    /// driver reads them and compiles none of them.
+    /// Steps that do not: the driver reads them and makes no code of them.
     pub(crate) idle: usize,
+    pub(crate) form: Form,
 }
+
+/// Why idle steps are there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Form {
+    /// In functions that nothing calls, as in shaders that include libraries: compilers of shading
+    /// languages leave them in.
+    Uncalled,
+    /// Behind a specialization constant that is off, as in shaders written for many cases.
+    Switched,
+}
+
+impl std::str::FromStr for Form {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "uncalled" => Ok(Self::Uncalled),
+            "switched" => Ok(Self::Switched),
+            other => Err(format!("{other} is neither uncalled nor switched")),
+        }
+    }
+}
+
+impl std::fmt::Display for Form {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Uncalled => "uncalled",
+            Self::Switched => "switched",
+        })
+    }
+}
+
+/// Steps of one function that nothing calls.
+const FUNCTION_STEPS: usize = 100;
 
 /// The words of shader `n`: steps of arithmetic on one float of a storage buffer, in an order and
 /// with constants that only this number has.
@@ -40,7 +74,7 @@ pub(crate) fn shader(n: u64, size: Size) -> Vec<u32> {
         size.steps,
     );
     words.op(62, &[at, x]);
-    if size.idle > 0 {
+    if size.idle > 0 && size.form == Form::Switched {
         let (idle, merge) = (id.next(), id.next());
         words.op(247, &[merge, 0]);
         words.op(250, &[SWITCH, idle, merge]);
@@ -52,6 +86,18 @@ pub(crate) fn shader(n: u64, size: Size) -> Vec<u32> {
     }
     words.op(253, &[]);
     words.op(56, &[]);
+    if size.form == Form::Uncalled {
+        for _ in 0..size.idle / FUNCTION_STEPS {
+            let (function, x) = (id.next(), id.next());
+            words.op(54, &[FLOAT, function, 0, FLOAT_FUNCTION]);
+            words.op(55, &[FLOAT, x]);
+            words.op(248, &[id.next()]);
+            let steps = FUNCTION_STEPS;
+            let y = chain(&mut words, &mut id, &mut random, &constants, x, steps);
+            words.op(254, &[y]);
+            words.op(56, &[]);
+        }
+    }
     if let Some(bound) = words.0.get_mut(3) {
         *bound = id.next();
     }
@@ -114,7 +160,8 @@ const BUFFER: u32 = 15;
 const ZERO: u32 = 16;
 const BOOL: u32 = 17;
 const SWITCH: u32 = 18;
-const FIRST_FREE: u32 = 19;
+const FLOAT_FUNCTION: u32 = 19;
+const FIRST_FREE: u32 = 20;
 
 struct Words(Vec<u32>);
 
@@ -164,6 +211,7 @@ fn preamble(words: &mut Words) {
     words.op(59, &[POINTER_IN_UINT3, GLOBAL_ID, 1]);
     words.op(59, &[POINTER_BLOCK, BUFFER, 2]);
     words.op(43, &[UINT, ZERO, 0]);
+    words.op(33, &[FLOAT_FUNCTION, FLOAT, FLOAT]);
     words.op(20, &[BOOL]);
     words.op(49, &[BOOL, SWITCH]);
 }
