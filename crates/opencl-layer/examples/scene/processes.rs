@@ -109,6 +109,7 @@ pub(crate) fn initialise() {
     extern "C" fn below() -> libc::c_int {
         -1
     }
+    #[expect(clippy::disallowed_methods, reason = "a program of tests")]
     let path = std::env::var_os("TOWPATH_TEST_LAYER").unwrap();
     // SAFETY: the layer's constructors do nothing.
     let library = unsafe { libloading::Library::new(path) }.unwrap();
@@ -119,10 +120,9 @@ pub(crate) fn initialise() {
     // SAFETY: the table has as many entries as are said.
     let answer = unsafe { start(150, target.as_ptr(), &raw mut entries, &raw mut table) };
     see("answer", answer);
-    let taken = (0..entries as usize)
-        // SAFETY: the layer gave so many entries, and keeps them.
-        .filter(|index| unsafe { table.add(*index).read() } != 0)
-        .count();
+    // SAFETY: the layer gave so many entries, and keeps them.
+    let table = unsafe { std::slice::from_raw_parts(table, entries as usize) };
+    let taken = table.iter().filter(|function| **function != 0).count();
     count("taken", taken as u64);
     // SAFETY: reads the auxiliary vector.
     count("secure", unsafe { libc::getauxval(libc::AT_SECURE) });
