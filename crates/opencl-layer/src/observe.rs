@@ -66,6 +66,9 @@ impl Events {
 struct Deed {
     cold_bytes: Option<u64>,
     outcome: Outcome,
+    /// Page faults of the process when the work on pages began; `None` where they are not counted:
+    /// asking the kernel twice takes a microsecond, too much for a copy into warm memory.
+    faults: Option<u64>,
     /// The answer to the program, where the call is done and must not be forwarded.
     answer: Option<cl_int>,
 }
@@ -75,8 +78,13 @@ impl Deed {
         Self {
             cold_bytes,
             outcome,
+            faults: None,
             answer: None,
         }
+    }
+
+    fn with_faults(self, faults: Option<u64>) -> Self {
+        Self { faults, ..self }
     }
 }
 
@@ -85,7 +93,6 @@ impl Deed {
 struct Before {
     start: Nanos,
     bytes: u64,
-    faults: u64,
     deed: Deed,
 }
 
@@ -107,22 +114,12 @@ pub(crate) fn around(transfer: &Transfer, forward: impl FnOnce() -> cl_int) -> c
 fn before(state: &State, transfer: &Transfer) -> Before {
     let start = MonotonicClock.now();
     let bytes = transfer.footprint.map_or(0, |found| found.bytes() as u64);
-    let faults = if bytes >= COUNT_FAULTS_MIN {
-        faults::of_process()
-    } else {
-        0
-    };
     let deed = match (transfer.path, &transfer.footprint) {
         (HostPath::Readback, Some(footprint)) => read(state, transfer, footprint),
         (HostPath::Upload, Some(footprint)) => write(state, transfer, footprint),
         _ => Deed::forward(None, Outcome::Observed),
     };
-    Before {
-        start,
-        bytes,
-        faults,
-        deed,
-    }
+    Before { start, bytes, deed }
 }
 
 /// Asks `towpath-transfer` what to do about a read, and does it.
@@ -141,6 +138,9 @@ fn read(state: &State, transfer: &Transfer, footprint: &Footprint) -> Deed {
         },
     );
     let cold_bytes = plan.cold_bytes().map(|bytes| bytes as u64);
+    // Found warm, or never looked at because it is small: no fault is worth its count.
+    let counts_faults = !matches!(plan.reason(), Some(Outcome::AlreadyWarm | Outcome::TooSmall));
+    let faults = counts_faults.then(faults::of_process);
     let warmth = match cold_bytes {
         Some(cold) if cold.saturating_mul(2) < footprint.bytes() as u64 => Warmth::Warm,
         _ => Warmth::Cold,
@@ -164,12 +164,13 @@ fn read(state: &State, transfer: &Transfer, footprint: &Footprint) -> Deed {
                 return Deed {
                     cold_bytes,
                     outcome: Outcome::Staged,
+                    faults,
                     answer: Some(done.answer),
                 };
             }
         }
         Mechanism::Forward if plan.is_prefault() => {
-            return Deed::forward(cold_bytes, Outcome::NoGain);
+            return Deed::forward(cold_bytes, Outcome::NoGain).with_faults(faults);
         }
         _ => {}
     }
@@ -177,7 +178,7 @@ fn read(state: &State, transfer: &Transfer, footprint: &Footprint) -> Deed {
         // A blocking read flushes anyway; earlier, the device works while the pages come in.
         calls::flush(transfer.events.queue);
     }
-    Deed::forward(cold_bytes, plan.run().outcome)
+    Deed::forward(cold_bytes, plan.run().outcome).with_faults(faults)
 }
 
 /// Stages a write where that is chosen and allowed.
@@ -212,6 +213,7 @@ fn write(state: &State, transfer: &Transfer, footprint: &Footprint) -> Deed {
     Deed {
         cold_bytes: Some(0),
         outcome: Outcome::Staged,
+        faults: None,
         answer: Some(done.answer),
     }
 }
@@ -261,18 +263,17 @@ fn after(state: &State, transfer: &Transfer, before: &Before, answer: cl_int) {
     // Small reads are never looked at, so that nothing needs to be known about their pages.
     if answer == CL_SUCCESS
         && transfer.path == HostPath::Readback
-        && before.bytes >= COUNT_FAULTS_MIN
+        && before.bytes >= WRITTEN_BYTES_MIN
         && let Some(footprint) = &transfer.footprint
     {
         readback::wrote(footprint);
     }
     let Some(ledger) = state.ledger() else { return };
     let wall = MonotonicClock.now().since(before.start);
-    let faults = if before.bytes >= COUNT_FAULTS_MIN {
-        faults::of_process().saturating_sub(before.faults)
-    } else {
-        0
-    };
+    let faults = before
+        .deed
+        .faults
+        .map_or(0, |began| faults::of_process().saturating_sub(began));
     let site = ledger.site(&SiteKey {
         path: transfer.path,
         call: transfer.name,
@@ -296,7 +297,7 @@ fn after(state: &State, transfer: &Transfer, before: &Before, answer: cl_int) {
     ledger.record(site, &call);
 }
 
-/// 256 KiB: asking the kernel twice costs under a microsecond, a copy of that size about twenty.
-const COUNT_FAULTS_MIN: u64 = 256 << 10;
+/// 256 KiB: below the smallest floor that a calibration may give.
+const WRITTEN_BYTES_MIN: u64 = 256 << 10;
 /// 1 MiB: below, no calibration measures, and staging costs more than the copy.
 const STAGE_BYTES_MIN: usize = 1 << 20;

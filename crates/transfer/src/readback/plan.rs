@@ -59,6 +59,15 @@ impl Plan {
         matches!(self.action, Action::Prefault { .. })
     }
 
+    /// Why nothing will be done; `None` if pages will be brought in.
+    #[must_use]
+    pub const fn reason(&self) -> Option<Outcome> {
+        match self.action {
+            Action::Forward(outcome) => Some(outcome),
+            Action::Prefault { .. } => None,
+        }
+    }
+
     /// Cold bytes found; `None` where nobody looked or it is not known.
     #[must_use]
     pub const fn cold_bytes(&self) -> Option<usize> {

@@ -67,6 +67,20 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Calibrates what has no calibration yet, and prints what holds.
+///
+/// # Errors
+///
+/// As [`run`].
+pub(super) fn ensure(device: &str, budget_s: u64) -> Result<()> {
+    let _code = run(&Args {
+        device: device.to_owned(),
+        budget: budget_s,
+        again: false,
+    })?;
+    Ok(())
+}
+
 /// The key under which a device's calibration is stored; the layer asks with the same.
 fn key(device: &Device) -> Key {
     Key::of_this_machine(Calibration::SUBJECT, &device.name, &device.driver)

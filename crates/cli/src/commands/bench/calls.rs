@@ -7,10 +7,13 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
+use opencl_sys::cl_icd::cl_icd_dispatch;
 use towpath_settings::Fixes;
 use towpath_transfer::engine::Bring;
-use towpath_transfer::opencl::{Buffer, Cl, HostRows, Image, Region, SUCCESS, Staging, Transfer};
+use towpath_transfer::opencl::{
+    Buffer, Cl, Functions, HostRows, Image, Region, SUCCESS, Staging, Transfer,
+};
 use towpath_transfer::readback::{self, ImageShape};
 
 use super::transfer::PIXEL_BYTES;
@@ -78,6 +81,32 @@ pub(super) fn read(cl: &Cl, call: &Transfer) -> Result<()> {
     let code =
         unsafe { call.forward_read(cl.functions(), cl.queue(), true, &[], std::ptr::null_mut()) };
     checked("read", code)
+}
+
+/// The driver's blocking read, by these functions.
+pub(super) fn read_by(functions: &Functions, cl: &Cl, call: &Transfer) -> Result<()> {
+    // SAFETY: as in `read`; the functions are those of the queue's own driver or of the loader above it.
+    let code = unsafe { call.forward_read(functions, cl.queue(), true, &[], std::ptr::null_mut()) };
+    checked("read", code)
+}
+
+/// The functions of the queue's driver itself for reads: those of the table with which every object of
+/// OpenCL begins, by which a loader finds its driver.
+pub(super) fn past_the_loader(cl: &Cl) -> Result<Functions> {
+    // SAFETY: a live queue of an installable driver begins with the pointer to its table
+    // (cl_khr_icd), and the loader has just used it.
+    let table = unsafe { cl.queue().cast::<*const cl_icd_dispatch>().read() };
+    // SAFETY: as above; drivers keep their table as long as they are loaded.
+    let table = unsafe { &*table };
+    let mut functions = *cl.functions();
+    functions.read_buffer = table
+        .clEnqueueReadBuffer
+        .context("no clEnqueueReadBuffer")?;
+    functions.read_buffer_rect = table
+        .clEnqueueReadBufferRect
+        .context("no clEnqueueReadBufferRect")?;
+    functions.read_image = table.clEnqueueReadImage.context("no clEnqueueReadImage")?;
+    Ok(functions)
 }
 
 /// The driver's blocking write.

@@ -12,7 +12,7 @@ use super::memory::State;
 use super::transfer::{PICTURE, PICTURE_BYTES, PIXEL_BYTES};
 
 /// What kind of device memory.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 pub(super) enum Kind {
     /// A buffer.
     Buffer,

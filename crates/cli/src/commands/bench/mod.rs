@@ -9,6 +9,7 @@ mod cache;
 mod calibrate;
 mod calls;
 mod cell;
+mod layer;
 mod memory;
 mod output;
 mod probe;
@@ -36,6 +37,8 @@ enum What {
     Calibrate(calibrate::Args),
     /// Device to host: driver, prefault, staging, and the pinned ceiling.
     Readback(transfer::Args),
+    /// Our OpenCL layer against the driver alone, cell by cell: what is proven slower, and averages.
+    Layer(layer::Args),
     /// Host to device: driver, staging, and the pinned ceiling; or textures from scattered memory.
     Upload(UploadArgs),
     /// Pipeline caches: what saving costs a disk and its other readers.
@@ -66,6 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
         What::Calibrate(args) => calibrate::run(args),
         What::Readback(args) => readback::run(args),
+        What::Layer(args) => layer::run(args),
         What::Upload(args) if args.textures.is_asked() => {
             textures::run(&args.textures, &args.transfer.common())
         }

@@ -168,7 +168,7 @@ impl Args {
 }
 
 /// Reads `154M` and the like.
-fn bytes(text: &str) -> Result<usize, String> {
+pub(super) fn bytes(text: &str) -> Result<usize, String> {
     let (digits, unit) = match text.trim_end_matches(['b', 'B']).to_uppercase() {
         text if text.ends_with('K') => (text.trim_end_matches('K').to_owned(), 1 << 10),
         text if text.ends_with('M') => (text.trim_end_matches('M').to_owned(), 1 << 20),

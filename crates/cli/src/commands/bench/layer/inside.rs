@@ -1,0 +1,261 @@
+//! The process with the layer: takes the samples.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+use towpath_measure::random::Random;
+use towpath_memory::{Mapping, margin};
+use towpath_transfer::opencl::{Cl, Device as Described, Functions, Transfer, devices};
+
+use super::super::calls::{self, Device};
+use super::super::cell::Kind;
+use super::super::memory::{State, fresh, pattern, warm_host};
+use super::super::transfer::PICTURE_BYTES;
+use super::Args;
+
+/// What was measured.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Measured {
+    pub(super) device: String,
+    /// Reads that went through the layer.
+    pub(super) layer_calls: u64,
+    pub(super) cells: Vec<Samples>,
+}
+
+/// One cell: nanoseconds per call, the n-th of both arms taken in the same round.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Samples {
+    pub(super) kind: String,
+    pub(super) bytes: usize,
+    pub(super) state: String,
+    /// Calls whose mean is one sample.
+    pub(super) calls: usize,
+    pub(super) forward_ns: Vec<f64>,
+    pub(super) layer_ns: Vec<f64>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Arm {
+    /// Past loader and layer.
+    Forward,
+    /// As a program calls.
+    Layer,
+}
+
+/// Measures all cells and writes them to `path`.
+///
+/// # Errors
+///
+/// No such device, a refusal of the driver, or wrong bytes.
+pub(super) fn run(args: &Args, path: &Path) -> Result<()> {
+    let functions = Functions::load("libOpenCL.so.1").context("no OpenCL here")?;
+    let all = devices(&functions).context("no OpenCL device here")?;
+    let device = all
+        .iter()
+        .find(|device| device.matches(&args.device))
+        .context("no such device")?;
+    let cl = Cl::open(&functions, device)?;
+    let direct = calls::past_the_loader(&cl)?;
+    let mut measured = Measured {
+        device: device.name.clone(),
+        layer_calls: 0,
+        cells: Vec::new(),
+    };
+    let mut random = Random::new(args.seed);
+    for (kind, bytes) in shapes(args, device) {
+        let Some(memory) = kind.make(&cl, bytes)? else {
+            continue;
+        };
+        let mut bench = Bench::new(&cl, direct, memory, bytes)?;
+        for state in states(args, bytes) {
+            let cell = bench.cell(args, kind, state, &mut random)?;
+            measured.cells.push(cell);
+        }
+        measured.layer_calls += bench.layer_calls;
+    }
+    std::fs::write(path, serde_json::to_vec(&measured)?)
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Kinds and sizes that the device and the machine have room for.
+fn shapes(args: &Args, device: &Described) -> Vec<(Kind, usize)> {
+    let sizes: &[usize] = if args.sizes.is_empty() {
+        SIZES
+    } else {
+        &args.sizes
+    };
+    let most = usize::try_from(device.allocation_bytes_max).unwrap_or(usize::MAX);
+    let most = most.min(margin::available() / 6);
+    let mut all = Vec::new();
+    for bytes in sizes.iter().copied().filter(|bytes| *bytes <= most) {
+        for kind in [Kind::Buffer, Kind::Rect, Kind::Image] {
+            let is_asked = match args.kinds.as_slice() {
+                [] => kind == Kind::Buffer || SHAPED_SIZES.contains(&bytes),
+                asked => asked.contains(&kind),
+            };
+            if is_asked && (kind != Kind::Image || device.has_images) {
+                all.push((kind, bytes));
+            }
+        }
+    }
+    all
+}
+
+/// States that differ from others at that size.
+fn states(args: &Args, bytes: usize) -> Vec<State> {
+    let all = [
+        State::Warm,
+        State::Cold,
+        State::ColdHuge,
+        State::ZeroPage,
+        State::HalfWarm,
+    ];
+    let is_asked = |state: &State| args.states.is_empty() || args.states.contains(state);
+    let differs = |state: &State| match state {
+        State::Warm | State::Cold | State::ZeroPage => true,
+        State::ColdHuge => bytes >= HUGE_BYTES_MIN,
+        State::HalfWarm => bytes >= HALF_BYTES_MIN,
+    };
+    all.into_iter()
+        .filter(|state| is_asked(state) && differs(state))
+        .collect()
+}
+
+struct Bench<'a> {
+    cl: &'a Cl,
+    direct: Functions,
+    memory: Device,
+    expected: Vec<u8>,
+    /// Destinations side by side, each in pages of its own.
+    spots: usize,
+    stride: usize,
+    layer_calls: u64,
+}
+
+impl<'a> Bench<'a> {
+    fn new(cl: &'a Cl, direct: Functions, memory: Device, bytes: usize) -> Result<Self> {
+        let expected = pattern(bytes, 3);
+        calls::write(cl, &memory.call(expected.as_ptr().expose_provenance()))?;
+        let stride = bytes.next_multiple_of(4096);
+        Ok(Self {
+            cl,
+            direct,
+            memory,
+            expected,
+            spots: (SAMPLE_BYTES / stride).clamp(1, SPOTS_MAX),
+            stride,
+            layer_calls: 0,
+        })
+    }
+
+    fn cell(
+        &mut self,
+        args: &Args,
+        kind: Kind,
+        state: State,
+        random: &mut Random,
+    ) -> Result<Samples> {
+        let bytes = self.expected.len();
+        let passes = match state {
+            State::Warm if self.spots > 1 => PASSES,
+            _ => 1,
+        };
+        let mut samples = Samples {
+            kind: kind.name().to_owned(),
+            bytes,
+            state: state.name().to_owned(),
+            calls: self.spots * passes,
+            forward_ns: Vec::new(),
+            layer_ns: Vec::new(),
+        };
+        let warm = fresh(self.spots * self.stride, State::Warm)?;
+        let rounds = if bytes > LARGE_BYTES {
+            args.rounds.min(LARGE_ROUNDS_MAX)
+        } else {
+            args.rounds
+        };
+        // The first round makes what is made at first use, and does not count.
+        for round in 0..=rounds {
+            let mut order = [Arm::Forward, Arm::Layer];
+            random.shuffle(&mut order);
+            for arm in order {
+                let ns = match state {
+                    State::Warm => self.sample(arm, &warm, passes)?,
+                    _ => self.fresh_sample(arm, state)?,
+                };
+                match arm {
+                    _ if round == 0 => {}
+                    Arm::Forward => samples.forward_ns.push(ns),
+                    Arm::Layer => samples.layer_ns.push(ns),
+                }
+            }
+        }
+        Ok(samples)
+    }
+
+    fn fresh_sample(&mut self, arm: Arm, state: State) -> Result<f64> {
+        warm_host(self.spots * self.stride)?;
+        let host = fresh(self.spots * self.stride, state)?;
+        self.sample(arm, &host, 1)
+    }
+
+    /// Mean time per call of `passes` reads to each spot.
+    fn sample(&mut self, arm: Arm, host: &Mapping, passes: usize) -> Result<f64> {
+        let functions = match arm {
+            Arm::Forward => self.direct,
+            Arm::Layer => *self.cl.functions(),
+        };
+        let start = host.range().address;
+        let reads: Vec<Transfer> = (0..self.spots)
+            .map(|spot| self.memory.call(start + spot * self.stride))
+            .collect();
+        let begin = Instant::now();
+        for _pass in 0..passes {
+            for read in &reads {
+                calls::read_by(&functions, self.cl, read)?;
+            }
+        }
+        let took = begin.elapsed();
+        let count = passes * reads.len();
+        if arm == Arm::Layer {
+            self.layer_calls += count as u64;
+        }
+        for spot in 0..self.spots {
+            let at = spot * self.stride;
+            let found = host.as_slice().get(at..at + self.expected.len());
+            ensure!(found == Some(self.expected.as_slice()), "wrong bytes");
+        }
+        Ok(took.as_nanos() as f64 / count as f64)
+    }
+}
+
+/// 64 bytes to 1 GiB, the seed's picture among them.
+const SIZES: &[usize] = &[
+    64,
+    4 << 10,
+    64 << 10,
+    512 << 10,
+    1 << 20,
+    4 << 20,
+    16 << 20,
+    PICTURE_BYTES,
+    1 << 30,
+];
+/// Sizes at which all kinds of device memory are read.
+const SHAPED_SIZES: &[usize] = &[1 << 20, 16 << 20, PICTURE_BYTES];
+/// 4 MiB: two huge pages.
+const HUGE_BYTES_MIN: usize = 4 << 20;
+/// 64 KiB: sixteen pages.
+const HALF_BYTES_MIN: usize = 64 << 10;
+/// 1 MiB of small reads make a sample.
+const SAMPLE_BYTES: usize = 1 << 20;
+/// Reads of a sample that go to different places.
+const SPOTS_MAX: usize = 32;
+/// Reads to each place in a warm sample.
+const PASSES: usize = 16;
+/// Above 256 MiB fewer rounds do, in half a second each.
+const LARGE_BYTES: usize = 256 << 20;
+/// Twelve: enough to prove a cell slower among seventy by t.
+const LARGE_ROUNDS_MAX: usize = 14;
