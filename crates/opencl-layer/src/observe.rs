@@ -139,7 +139,10 @@ fn read(state: &State, transfer: &Transfer, footprint: &Footprint) -> Deed {
     );
     let cold_bytes = plan.cold_bytes().map(|bytes| bytes as u64);
     // Found warm, or never looked at because it is small: no fault is worth its count.
-    let counts_faults = !matches!(plan.reason(), Some(Outcome::AlreadyWarm | Outcome::TooSmall));
+    let counts_faults = !matches!(
+        plan.reason(),
+        Some(Outcome::AlreadyWarm | Outcome::TooSmall)
+    );
     let faults = counts_faults.then(faults::of_process);
     let warmth = match cold_bytes {
         Some(cold) if cold.saturating_mul(2) < footprint.bytes() as u64 => Warmth::Warm,

@@ -6,6 +6,7 @@ use anyhow::Result;
 use serde::Serialize;
 use towpath_measure::Verdict;
 use towpath_measure::judge::{Judgement, Question, Scale, holm, paired};
+use towpath_measure::sample::median;
 use towpath_settings::{Fix, Fixes};
 use towpath_transfer::policy::{Direction, Mechanism, Policy, Warmth};
 
@@ -162,11 +163,11 @@ fn name(cell: &Samples) -> String {
 /// The table and the claims, for a person.
 pub(super) fn render(measured: &Measured, judgements: &[Judgement], verdicts: &Verdicts) -> String {
     let mut text = format!(
-        "{}: the layer against the driver alone\n\n  {:<26} {:>11} {:>11} {:>9}  {:>8}\n",
+        "{}: the layer against the driver alone, medians\n\n  {:<26} {:>11} {:>11} {:>9}  {:>8}\n",
         measured.device, "cell", "driver us", "layer us", "ratio", "p (Holm)"
     );
     for (cell, judgement) in measured.cells.iter().zip(judgements) {
-        let (forward, layer) = (mean(&cell.forward_ns), mean(&cell.layer_ns));
+        let (forward, layer) = (median(&cell.forward_ns), median(&cell.layer_ns));
         let proof = match judgement.verdict {
             Verdict::Slower => "  slower",
             Verdict::Faster if cell.bytes >= AVERAGE_BYTES_MIN => "  faster",
@@ -237,10 +238,6 @@ fn sentence(what: &str, average: &Average) -> String {
         number(judgement.high),
         judgement.p_equivalent,
     )
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 /// 2 %.
