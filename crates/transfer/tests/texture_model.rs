@@ -1,6 +1,6 @@
 //! The library against the naive model: the same bytes in the same places, or the same refusal.
 
-use towpath_texture_model::{check, stream};
+use towpath_texture_model::{backing, check, stream};
 
 fn random(seed: u64, len: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(seed);
@@ -28,6 +28,21 @@ fn cut_and_flipped_cases_do_too() {
         let mut flipped = data.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
         check(&flipped);
+    }
+}
+
+#[test]
+fn random_lists_hold_the_bytes_that_they_name() {
+    let mut visited = 0;
+    for seed in 0..4000 {
+        visited += u32::from(backing::check(&random(seed, 160)).is_some_and(|bytes| bytes > 0));
+    }
+    assert!(visited > 400, "{visited} lists were visited");
+    let data = random(3, 160);
+    for bit in 0..data.len() * 8 {
+        let mut flipped = data.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        backing::check(&flipped);
     }
 }
 

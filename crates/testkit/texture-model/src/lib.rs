@@ -14,6 +14,7 @@
     reason = "a test helper: a difference is a panic"
 )]
 
+pub mod backing;
 pub mod input;
 pub mod stream;
 

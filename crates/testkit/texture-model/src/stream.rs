@@ -37,8 +37,15 @@ impl Device {
     /// A device over guest memory of [`RAM_BYTES`].
     #[must_use]
     pub fn new(model: Model, budget: Budget) -> Self {
+        let memory = Arc::new(Ram::new(RAM_BYTES).expect("memory"));
+        Self::over(memory, model, budget)
+    }
+
+    /// A device over some guest memory.
+    #[must_use]
+    pub fn over(memory: Arc<dyn Memory>, model: Model, budget: Budget) -> Self {
         Self {
-            memory: Arc::new(Ram::new(RAM_BYTES).expect("memory")),
+            memory,
             transfers: Transfers::new(Null, model, budget, None),
             images: HashMap::new(),
             backings: HashMap::new(),
@@ -113,6 +120,13 @@ impl Device {
             let _unfinished = self.transfers.detach(backing);
             backing.revoke();
         }
+    }
+
+    /// The memory table changed: what is attached loses its memory, what is attached from now on lies in
+    /// `memory`.
+    pub fn replace_memory(&mut self, memory: Arc<dyn Memory>) {
+        self.remove_memory();
+        self.memory = memory;
     }
 
     /// A balloon took pages of every backing.

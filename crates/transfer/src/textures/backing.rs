@@ -121,6 +121,7 @@ pub struct Backing {
     /// `ends[i]` is the offset of the first byte after `runs[i]`.
     ends: Vec<u64>,
     entries: usize,
+    id: u64,
     generation: AtomicU64,
     memory: Arc<dyn Memory>,
 }
@@ -171,6 +172,7 @@ impl Backing {
             runs,
             ends,
             entries: entries.len(),
+            id: next_generation(),
             generation: AtomicU64::new(next_generation()),
             memory: Arc::clone(memory),
         })
@@ -198,6 +200,12 @@ impl Backing {
     #[must_use]
     pub fn runs(&self) -> &[Run] {
         &self.runs
+    }
+
+    /// Names the backing as long as it lives, whatever happens to its memory.
+    #[must_use]
+    pub const fn id(&self) -> u64 {
+        self.id
     }
 
     /// The memory behind the pieces.

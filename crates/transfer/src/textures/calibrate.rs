@@ -68,7 +68,7 @@ impl Bench {
         })
     }
 
-    /// Median nanoseconds of a gather of `bytes` bytes in pages that lie `step` pages apart.
+    /// Nanoseconds of a gather of `bytes` bytes in pages that lie `step` pages apart.
     fn copy(&self, step: u64, bytes: u64, stores: Stores) -> Result<f64> {
         let memory: Arc<dyn Memory> = Arc::clone(&self.ram) as Arc<dyn Memory>;
         let entries: Vec<Entry> = (0..bytes / PAGE)
@@ -86,7 +86,7 @@ impl Bench {
         };
         let target: VolatileBytes<'_> = self.target.bytes();
         let mut outcome = Ok(());
-        let time = median(|| {
+        let time = shortest(|| {
             let copied = gather::copy(&backing, &lines, &target, &lines, Direction::Upload, stores);
             if copied.is_err() {
                 outcome = copied;
@@ -110,7 +110,7 @@ impl Bench {
         Ok(bytes)
     }
 
-    /// Median nanoseconds of making, touching and ending a view of `pages` scattered pages.
+    /// Nanoseconds of making, touching and ending a view of `pages` scattered pages.
     fn view(&self, pages: u32, device: Option<&OwnedFd>) -> f64 {
         let pieces: Vec<FilePiece<'_>> = (0..u64::from(pages))
             .map(|index| FilePiece {
@@ -119,7 +119,7 @@ impl Bench {
                 len: PAGE,
             })
             .collect();
-        median(|| {
+        shortest(|| {
             let made = match device {
                 Some(device) => View::udmabuf(device.as_fd(), &pieces),
                 None => View::stitch(&pieces),
@@ -136,7 +136,7 @@ impl Bench {
             offset: 0,
             len: pages * PAGE,
         };
-        median(|| {
+        shortest(|| {
             if let Ok(view) = View::stitch(&[piece]) {
                 touch(&view);
             }
@@ -156,19 +156,17 @@ fn touch(view: &View) {
     std::hint::black_box(byte);
 }
 
-/// Median nanoseconds of seven runs after one that warms up.
-fn median(mut body: impl FnMut()) -> f64 {
+/// The shortest of nine runs after one that warms up: on a machine that does other things too, the one that was
+/// not interrupted.
+fn shortest(mut body: impl FnMut()) -> f64 {
     let clock = MonotonicClock;
     body();
-    let mut times = [0_u64; 7];
-    for time in &mut times {
+    let times = (0..9).map(|_run| {
         let start = clock.now();
         body();
-        *time = clock.now().saturating_sub(start).0;
-    }
-    times.sort_unstable();
-    let [_, _, _, middle, ..] = times;
-    middle as f64
+        clock.now().saturating_sub(start).0
+    });
+    times.min().unwrap_or(0) as f64
 }
 
 /// 16 MiB: larger than the caches of one processor, as large textures are.

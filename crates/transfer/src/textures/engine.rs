@@ -158,10 +158,8 @@ impl<B: Backend> Transfers<B> {
         } else {
             Ok(())
         };
-        if let Some(generation) = backing.generation() {
-            self.views.detach(generation);
-            self.forget_dropped();
-        }
+        self.views.detach(backing);
+        self.forget_dropped();
         finished
     }
 
@@ -175,9 +173,7 @@ impl<B: Backend> Transfers<B> {
             pages: backing.len().div_ceil(4096),
         };
         let price = self.model.price(mapped, Kind::Stitched);
-        let is_view = backing
-            .generation()
-            .is_some_and(|generation| self.views.has_view(generation));
+        let is_view = self.views.has_view(backing);
         super::cost::explain(mapped.runs, backing.len(), &rent, price, is_view)
     }
 

@@ -104,12 +104,32 @@ struct Held {
 
 #[derive(Debug)]
 struct Slot {
+    /// The backing.
+    id: u64,
+    /// Its state when the view was made or first wanted.
     generation: u64,
     wanted: Window,
     rent: Rent,
     failed: Option<Why>,
     held: Option<Held>,
     used: u64,
+}
+
+impl Slot {
+    fn new(id: u64, generation: u64, used: u64) -> Self {
+        Self {
+            id,
+            generation,
+            wanted: Window {
+                start: u64::MAX,
+                end: 0,
+            },
+            rent: Rent::default(),
+            failed: None,
+            held: None,
+            used,
+        }
+    }
 }
 
 /// A view to use.
@@ -189,18 +209,19 @@ impl Views {
         self.slots.iter().filter(|slot| slot.held.is_some()).count()
     }
 
-    /// Whether the backing of that generation has a view.
+    /// Whether the backing has a view of its present state.
     #[must_use]
-    pub fn has_view(&self, generation: u64) -> bool {
-        let slot = self.slots.iter().find(|slot| slot.generation == generation);
-        slot.is_some_and(|slot| slot.held.is_some())
+    pub fn has_view(&self, backing: &Backing) -> bool {
+        let slot = self.slots.iter().find(|slot| slot.id == backing.id());
+        slot.is_some_and(|slot| {
+            slot.held.is_some() && Some(slot.generation) == backing.generation()
+        })
     }
 
     /// What renting has cost for a backing.
     #[must_use]
     pub fn rent(&self, backing: &Backing) -> Option<Rent> {
-        let generation = backing.generation()?;
-        let slot = self.slots.iter().find(|slot| slot.generation == generation);
+        let slot = self.slots.iter().find(|slot| slot.id == backing.id());
         slot.map(|slot| slot.rent)
     }
 
@@ -242,8 +263,8 @@ impl Views {
     }
 
     /// Drops the view of a backing that is detached, and forgets it.
-    pub fn detach(&mut self, generation: u64) {
-        if let Some(index) = self.index(generation) {
+    pub fn detach(&mut self, backing: &Backing) {
+        if let Some(index) = self.index(backing.id()) {
             self.drop_view(index);
             self.slots.swap_remove(index);
         }
@@ -276,16 +297,22 @@ impl Views {
         })
     }
 
-    fn index(&self, generation: u64) -> Option<usize> {
-        self.slots
-            .iter()
-            .position(|slot| slot.generation == generation)
+    fn index(&self, id: u64) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.id == id)
     }
 
-    /// The slot of a generation, made if need be.
-    fn slot(&mut self, generation: u64) -> usize {
+    /// The slot of a backing, made if need be. What was kept of another generation is dropped: a view of pages
+    /// that were given back would be stale, and hold them.
+    fn slot(&mut self, id: u64, generation: u64) -> usize {
         self.tick += 1;
-        if let Some(index) = self.index(generation) {
+        if let Some(index) = self.index(id) {
+            let is_stale = |slot: &Slot| slot.generation != generation;
+            if self.slots.get(index).is_some_and(is_stale) {
+                self.drop_view(index);
+                if let Some(slot) = self.slots.get_mut(index) {
+                    *slot = Slot::new(id, generation, self.tick);
+                }
+            }
             return index;
         }
         if self.slots.len() >= self.budget.entries {
@@ -295,17 +322,7 @@ impl Views {
                 self.slots.swap_remove(index);
             }
         }
-        self.slots.push(Slot {
-            generation,
-            wanted: Window {
-                start: u64::MAX,
-                end: 0,
-            },
-            rent: Rent::default(),
-            failed: None,
-            held: None,
-            used: self.tick,
-        });
+        self.slots.push(Slot::new(id, generation, self.tick));
         self.slots.len() - 1
     }
 
@@ -318,7 +335,7 @@ impl Views {
         force: bool,
     ) -> Result<usize, Why> {
         let generation = backing.generation().ok_or(Why::NoFile)?;
-        let index = self.slot(generation);
+        let index = self.slot(backing.id(), generation);
         let tick = self.tick;
         let kind = self.preferred();
         let Some(slot) = self.slots.get_mut(index) else {

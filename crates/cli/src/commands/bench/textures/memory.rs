@@ -363,7 +363,7 @@ impl Workload for Uploads {
 }
 
 /// More transfers than a list in 4 KiB pieces needs before its view has paid.
-const USES_TO_PAY: u64 = 150;
+const USES_TO_PAY: u64 = 250;
 /// Naming the path allocates: rarely.
 const PATH_EVERY: usize = 64;
 
