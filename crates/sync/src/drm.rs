@@ -195,8 +195,10 @@ impl Drm {
             handles.push(entry.object.0.number);
             points.push(entry.point);
         }
-        // On any, the others are looked at too: one never submitted is an error in the kernel.
-        if known == entries.len() || (known > 0 && !what.all && what.takes_absent()) {
+        // On any, the others are looked at too: one never submitted is an error in the kernel, and one
+        // before it that is ready is the first.
+        let is_any = !what.all && what.takes_absent() && first == Some(0);
+        if known == entries.len() || is_any {
             return Ok(Waited { first });
         }
         let wait = calls::Wait {

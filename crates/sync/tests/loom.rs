@@ -211,6 +211,6 @@ fn no_wake_up_is_lost() {
 #[ignore = "takes minutes; run by `cargo xtask deep`"]
 fn no_wake_up_is_lost_with_more_preemptions() {
     for (_name, model) in MODELS {
-        check(4, model);
+        check(6, model);
     }
 }

@@ -87,6 +87,6 @@ fn mixed_waits_end_under_random_schedules() {
 #[test]
 #[ignore = "takes minutes; run by `cargo xtask deep`"]
 fn mixed_waits_end_under_many_random_schedules() {
-    shuttle::check_random(mixed_waits, 100_000);
-    shuttle::check_pct(mixed_waits, 50_000, 4);
+    shuttle::check_random(mixed_waits, 500_000);
+    shuttle::check_pct(mixed_waits, 250_000, 4);
 }

@@ -1,81 +1,11 @@
 //! Loom's primitives under the same names: a lock and a futex that loom explores.
 
-use crate::time::Deadline;
+#[path = "model.rs"]
+mod model;
+
+use loom::sync;
 
 pub(crate) use loom::sync::atomic;
+pub(crate) use model::{Futex, Guard, Lock, Token};
 /// Std's: methods take it as `self`, which only std's can be.
 pub(crate) use std::sync::Arc;
-
-use atomic::AtomicU32;
-use loom::sync::{Condvar, Mutex, MutexGuard};
-
-pub(crate) type Guard<'a, T> = MutexGuard<'a, T>;
-
-#[derive(Debug)]
-pub(crate) struct Lock<T>(Mutex<T>);
-
-impl<T: Default> Default for Lock<T> {
-    fn default() -> Self {
-        Self::new(T::default())
-    }
-}
-
-impl<T> Lock<T> {
-    pub(crate) fn new(value: T) -> Self {
-        Self(Mutex::new(value))
-    }
-
-    pub(crate) fn lock(&self) -> Guard<'_, T> {
-        match self.0.lock() {
-            Ok(guard) => guard,
-            Err(poisoned) => poisoned.into_inner(),
-        }
-    }
-}
-
-/// A futex as a mutex and a condition variable. The compare and the sleep are one step, as the
-/// kernel makes them; a wake-up is a notification under the mutex.
-#[derive(Debug)]
-pub(crate) struct Futex {
-    word: AtomicU32,
-    queue: Mutex<()>,
-    sleepers: Condvar,
-}
-
-impl Futex {
-    pub(crate) fn new(value: u32) -> Self {
-        Self {
-            word: AtomicU32::new(value),
-            queue: Mutex::new(()),
-            sleepers: Condvar::new(),
-        }
-    }
-
-    pub(crate) fn word(&self) -> &AtomicU32 {
-        &self.word
-    }
-
-    pub(crate) fn wait(&self, expected: u32, deadline: Deadline) {
-        if deadline.has_passed() {
-            return;
-        }
-        let Ok(guard) = self.queue.lock() else { return };
-        if self.word.load(atomic::Ordering::SeqCst) == expected {
-            let _answer = self.sleepers.wait(guard);
-        }
-    }
-
-    /// Wakes at once: a model has no stale addresses.
-    pub(crate) fn token(&self) -> Token {
-        let _guard = self.queue.lock();
-        self.sleepers.notify_all();
-        Token
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Token;
-
-impl Token {
-    pub(crate) fn wake(self) {}
-}

@@ -1,4 +1,5 @@
-//! Waits on shared objects: one `futex_waitv` over the words of what is missing.
+//! Waits on shared objects: one `futex_waitv` over the words of what is missing, or a plain futex if it
+//! is one word.
 //!
 //! An object whose point has no fence yet is slept on by its sequence word, a fence by its own word.
 //! Before it sleeps, the processes that should end these fences or signal these objects are watched: the
@@ -22,8 +23,12 @@ use crate::time::Deadline;
 const LOOK_AROUND: Duration = Duration::from_millis(100);
 /// Words of one `futex_waitv`, the kernel's limit.
 const WORDS_MAX: usize = 128;
-/// Objects that a wait holds in its own frame.
+/// Objects that a wait holds in its own frame, and words: an object may have one of its own and its
+/// fence's. Most waits are on few, and room that is not there need not be written.
+const FEW: usize = 4;
+const FEW_WORDS: usize = 2 * FEW;
 const INLINE: usize = 64;
+const INLINE_WORDS: usize = 2 * INLINE;
 
 /// What is known of one entry.
 #[derive(Clone, Copy, Debug)]
@@ -50,52 +55,96 @@ pub(crate) fn wait(
     what: WaitFor,
     deadline: Deadline,
 ) -> Result<Waited> {
-    let mut seen = Inline::<Seen, INLINE>::new(Seen::Ready);
-    let mut first = None;
-    for (index, entry) in entries.iter().enumerate() {
-        let now = look(entry, what)?;
-        match now {
-            Seen::Absent if !what.takes_absent() => {
-                return Err(Error::NotSubmitted {
-                    index,
-                    point: entry.point,
-                });
-            }
-            Seen::Ready => first = first.or(Some(index)),
-            Seen::Absent | Seen::Fence(_) => {}
-        }
-        seen.push(now);
+    if let Some(waited) = known(entries, what)? {
+        return Ok(waited);
     }
-    let mut words = Inline::<Option<Word<'_>>, INLINE>::new(None);
-    // A wait that does not sleep needs nobody watched.
-    let reap = if deadline.has_passed() {
-        Reap::No
+    if entries.len() <= FEW {
+        wait_within::<FEW, FEW_WORDS>(entries, what, deadline)
     } else {
-        Reap::Watch
-    };
+        wait_within::<INLINE, INLINE_WORDS>(entries, what, deadline)
+    }
+}
+
+/// The answer, if points that are known to be done are enough for it.
+fn known(entries: &[Entry<'_, Object>], what: WaitFor) -> Result<Option<Waited>> {
+    let mut first = None;
+    let mut count = 0;
+    for (index, entry) in entries.iter().enumerate() {
+        if entry.object.is_known_reached(entry.point)? {
+            first = first.or(Some(index));
+            count += 1;
+        }
+    }
+    // On any, the others are looked at too: one never submitted is an error in the kernel, and one
+    // before it that is ready is the first.
+    let is_any = !what.all && what.takes_absent() && first == Some(0);
+    let is_enough = count == entries.len() || is_any;
+    Ok(is_enough.then_some(Waited { first }))
+}
+
+fn wait_within<const OBJECTS: usize, const WORDS: usize>(
+    entries: &[Entry<'_, Object>],
+    what: WaitFor,
+    deadline: Deadline,
+) -> Result<Waited> {
+    let mut seen = Inline::<Seen, OBJECTS>::new(Seen::Ready);
+    for _ in entries {
+        seen.push(Seen::Absent);
+    }
+    let mut words = Inline::<Option<Word<'_>>, WORDS>::new(None);
+    let mut is_first_look = true;
+    let mut first_of_all = None;
     loop {
-        let counted = Counted::new(entries, &mut seen, what, reap, &mut words)?;
-        let ready = seen
-            .as_slice()
-            .iter()
-            .filter(|seen| matches!(seen, Seen::Ready))
-            .count();
+        let counted = Counted::new(entries, &mut seen, what, &mut words)?;
+        let is_ready = |seen: &Seen| matches!(seen, Seen::Ready);
+        let lowest = seen.as_slice().iter().position(is_ready);
+        if is_first_look {
+            first_of_all = lowest;
+        }
+        let ready = seen.as_slice().iter().filter(|seen| is_ready(seen)).count();
         if ready == entries.len() || (ready > 0 && !what.all) {
-            let lowest = seen
-                .as_slice()
-                .iter()
-                .position(|seen| matches!(seen, Seen::Ready));
-            let first = if what.all { first } else { lowest };
+            let first = if what.all { first_of_all } else { lowest };
             return Ok(Waited { first });
+        }
+        if let Some(index) = counted.dead {
+            return Err(Error::SignallerDead { index });
         }
         if deadline.has_passed() {
             return Err(Error::TimedOut {
                 objects: entries.len(),
             });
         }
-        counted.sleep(deadline);
+        watch(entries, seen.as_slice())?;
+        counted.sleep::<WORDS>(deadline);
+        is_first_look = false;
+        drop(counted);
+        if let Some(waited) = known(entries, what)? {
+            let first = if what.all { first_of_all } else { waited.first };
+            return Ok(Waited { first });
+        }
     }
 }
+
+/// Watches the processes by which the missing ones would become ready, after their words were read.
+fn watch(entries: &[Entry<'_, Object>], seen: &[Seen]) -> Result<()> {
+    for (index, (entry, seen)) in entries.iter().zip(seen).enumerate() {
+        let is_lost = match seen {
+            Seen::Ready => false,
+            Seen::Absent => entry.object.is_forsaken(Reap::Watch)?,
+            Seen::Fence(id) => {
+                let (arena, _) = entry.object.slot()?;
+                matches!(arena.fence_state(*id, Reap::Watch), State::Ended(DEAD))
+            }
+        };
+        if is_lost {
+            return Err(Error::SignallerDead { index });
+        }
+    }
+    Ok(())
+}
+
+/// The status of a fence whose process is gone.
+const DEAD: i32 = -libc::EOWNERDEAD;
 
 fn look(entry: &Entry<'_, Object>, what: WaitFor) -> Result<Seen> {
     let object = entry.object;
@@ -114,34 +163,45 @@ fn look(entry: &Entry<'_, Object>, what: WaitFor) -> Result<Seen> {
 /// Words counted as slept on; taken back when this goes.
 struct Counted<'w, 'a> {
     words: &'w [Option<Word<'a>>],
+    /// The first entry whose fence ended since its process is gone.
+    dead: Option<usize>,
 }
 
 impl<'w, 'a> Counted<'w, 'a> {
-    /// Looks again at what is missing, counting each word as slept on before the look: whoever
-    /// changes it after the look sees the count, whoever changed it before is seen.
-    fn new(
+    /// Looks at what is missing, counting each word as slept on before the look: whoever changes it
+    /// after the look sees the count, whoever changed it before is seen.
+    fn new<const OBJECTS: usize, const WORDS: usize>(
         entries: &[Entry<'a, Object>],
-        seen: &mut Inline<Seen, INLINE>,
+        seen: &mut Inline<Seen, OBJECTS>,
         what: WaitFor,
-        reap: Reap,
-        words: &'w mut Inline<Option<Word<'a>>, INLINE>,
+        words: &'w mut Inline<Option<Word<'a>>, WORDS>,
     ) -> Result<Self> {
         words.clear();
         let mut outcome = Ok(());
+        let mut dead = None;
         for (index, (entry, seen)) in entries.iter().zip(seen.as_mut_slice()).enumerate() {
-            outcome = step(index, entry, seen, what, reap, words);
+            match step(entry, seen, what, words) {
+                Ok(Stepped::On) => {}
+                Ok(Stepped::Dead) => dead = dead.or(Some(index)),
+                Ok(Stepped::NotSubmitted) => {
+                    let point = entry.point;
+                    outcome = Err(Error::NotSubmitted { index, point });
+                }
+                Err(error) => outcome = Err(error),
+            }
             if outcome.is_err() {
                 break;
             }
         }
         let counted = Self {
             words: words.as_slice(),
+            dead,
         };
         outcome.map(|()| counted)
     }
 
     /// Sleeps; may return early.
-    fn sleep(&self, deadline: Deadline) {
+    fn sleep<const WORDS: usize>(&self, deadline: Deadline) {
         let words = || self.words.iter().flatten();
         let until = if words().any(|word| word.arena.peers.is_blind()) {
             deadline.min(Deadline::after(LOOK_AROUND))
@@ -149,8 +209,10 @@ impl<'w, 'a> Counted<'w, 'a> {
             deadline
         };
         // The answer does not matter: the caller looks at the words and at the clock again.
-        let _answer = if self.words.len() < WORDS_MAX {
-            let mut waits = Inline::<futex::Wait, INLINE>::new(futex::Wait::new());
+        let _answer = if let [Some(word)] = self.words {
+            sleep_on_one(word, until)
+        } else if self.words.len() < WORDS_MAX {
+            let mut waits = Inline::<futex::Wait, WORDS>::new(futex::Wait::new());
             for word in words() {
                 waits.push(wait_of(word.futex, word.expected));
             }
@@ -169,50 +231,60 @@ impl Drop for Counted<'_, '_> {
     }
 }
 
-fn step<'a>(
-    index: usize,
+/// What became of one entry.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Stepped {
+    On,
+    /// Its fence ended since its process is gone.
+    Dead,
+    /// It has no fence, and the wait is not for one.
+    NotSubmitted,
+}
+
+fn step<'a, const WORDS: usize>(
     entry: &Entry<'a, Object>,
     seen: &mut Seen,
     what: WaitFor,
-    reap: Reap,
-    words: &mut Inline<Option<Word<'a>>, INLINE>,
-) -> Result<()> {
+    words: &mut Inline<Option<Word<'a>>, WORDS>,
+) -> Result<Stepped> {
     let (arena, slot) = entry.object.slot()?;
     if matches!(seen, Seen::Absent) {
         slot.waiters.fetch_add(1, Ordering::SeqCst);
         let expected = slot.sequence.load(Ordering::SeqCst);
-        let word = Word {
-            futex: &slot.sequence,
-            waiters: &slot.waiters,
-            expected,
-            arena,
-        };
-        words.push(Some(word));
-        *seen = look(entry, what)?;
-        if matches!(seen, Seen::Absent) && reap != Reap::No && entry.object.is_forsaken(reap)? {
-            return Err(Error::SignallerDead { index });
+        let now = look(entry, what);
+        if matches!(now, Ok(Seen::Absent)) && what.takes_absent() {
+            words.push(Some(Word {
+                futex: &slot.sequence,
+                waiters: &slot.waiters,
+                expected,
+                arena,
+            }));
+            return Ok(Stepped::On);
+        }
+        slot.waiters.fetch_sub(1, Ordering::SeqCst);
+        *seen = now?;
+        if matches!(seen, Seen::Absent) {
+            return Ok(Stepped::NotSubmitted);
         }
     }
-    if let Seen::Fence(id) = *seen {
-        match arena.fence_state(id, reap) {
-            State::Ended(status) if status == -libc::EOWNERDEAD => {
-                return Err(Error::SignallerDead { index });
-            }
-            State::Ended(_) => *seen = Seen::Ready,
-            State::Pending(fence, expected) => {
-                // The word itself says whether the fence has ended, so it need not be looked at again.
-                fence.waiters.fetch_add(1, Ordering::SeqCst);
-                let word = Word {
-                    futex: &fence.word,
-                    waiters: &fence.waiters,
-                    expected,
-                    arena,
-                };
-                words.push(Some(word));
-            }
+    let Seen::Fence(id) = *seen else {
+        return Ok(Stepped::On);
+    };
+    match arena.fence_state(id, Reap::No) {
+        State::Ended(DEAD) => return Ok(Stepped::Dead),
+        State::Ended(_) => *seen = Seen::Ready,
+        State::Pending(fence, expected) => {
+            // The word itself says whether the fence has ended, so it need not be looked at again.
+            fence.waiters.fetch_add(1, Ordering::SeqCst);
+            words.push(Some(Word {
+                futex: &fence.word,
+                waiters: &fence.waiters,
+                expected,
+                arena,
+            }));
         }
     }
-    Ok(())
+    Ok(Stepped::On)
 }
 
 fn wait_of(word: &AtomicU32, expected: u32) -> futex::Wait {
@@ -221,6 +293,20 @@ fn wait_of(word: &AtomicU32, expected: u32) -> futex::Wait {
     wait.uaddr = WaitPtr::new(word.as_ptr().cast());
     wait.flags = WaitFlags::SIZE_U32;
     wait
+}
+
+/// One word: the kernel allocates nothing for it.
+fn sleep_on_one(word: &Word<'_>, deadline: Deadline) -> rustix::io::Result<usize> {
+    let timeout = deadline.timespec();
+    // Of the two calls with a timeout this one takes it as an absolute CLOCK_MONOTONIC time.
+    futex::wait_bitset(
+        word.futex,
+        futex::Flags::empty(),
+        word.expected,
+        timeout.as_ref(),
+        std::num::NonZeroU32::MAX,
+    )
+    .map(|()| 0)
 }
 
 fn sleep_on(waits: &[futex::Wait], deadline: Deadline) -> rustix::io::Result<usize> {

@@ -1,7 +1,7 @@
 //! Calls that nobody sleeps in.
 
 use std::hint::black_box;
-use std::sync::{Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -12,6 +12,7 @@ use towpath_sync::shared::Shared;
 use towpath_sync::{Deadline, Entry, Provider as _, WaitFor};
 
 use super::Arm;
+use super::lavapipe::{self, Device, Semaphore};
 
 const LOOPS: u32 = 20_000;
 
@@ -34,7 +35,10 @@ fn arm<'a>(name: &str, sample: impl FnMut() -> f64 + 'a) -> Arm<'a> {
     }
 }
 
-pub(super) fn arms() -> Vec<Arm<'static>> {
+/// # Errors
+///
+/// If an object cannot be had.
+pub(super) fn arms(lavapipe: Option<&Arc<Device>>) -> Result<Vec<Arm<'static>>> {
     let mut arms = vec![
         arm("empty loop", || {
             timed(LOOPS, || {
@@ -65,8 +69,90 @@ pub(super) fn arms() -> Vec<Arm<'static>> {
         arms.push(armed(count));
     }
     arms.extend(signals());
+    arms.extend(queries()?);
     arms.extend(peers());
-    arms
+    if let Some(device) = lavapipe {
+        arms.extend(mesa(device)?);
+    }
+    Ok(arms)
+}
+
+/// Reads of how far a timeline is, and waits on any.
+fn queries() -> Result<Vec<Arm<'static>>> {
+    let object = Object::new(false);
+    object.signal_point(7);
+    let shared = Shared::new();
+    let across = shared.create(false)?;
+    shared.signal_point(&across, 7)?;
+    let (shared_too, across_too) = (shared.clone(), across.clone());
+    let objects = reached(64);
+    Ok(vec![
+        arm("query, local", move || {
+            timed(LOOPS, || {
+                black_box(local::Local.query(&object).is_ok());
+            })
+        }),
+        arm("query, shared", move || {
+            timed(LOOPS / 10, || {
+                black_box(shared.query(&across).is_ok());
+            })
+        }),
+        arm("wait-all on 1 reached, shared", move || {
+            let entries = [Entry {
+                object: &across_too,
+                point: 1,
+            }];
+            timed(LOOPS / 10, || {
+                let waited = shared_too.wait(&entries, WaitFor::ALL, Deadline::NEVER);
+                black_box(waited.is_ok());
+            })
+        }),
+        arm("wait-any on 64 reached, local", move || {
+            let entries: Vec<_> = objects
+                .iter()
+                .map(|object| Entry { object, point: 1 })
+                .collect();
+            timed(LOOPS / 10, || {
+                let waited = local::wait(black_box(&entries), WaitFor::ANY, Deadline::NEVER);
+                black_box(waited.is_ok());
+            })
+        }),
+    ])
+}
+
+/// Mesa's software Vulkan.
+fn mesa(device: &Arc<Device>) -> Result<Vec<Arm<'static>>> {
+    let mut arms = Vec::new();
+    for count in [1_usize, 64, 256] {
+        let make = || {
+            let semaphore = Semaphore::new(device)?;
+            semaphore.signal(1);
+            anyhow::Ok(semaphore)
+        };
+        let semaphores = (0..count).map(|_| make()).collect::<Result<Vec<_>>>()?;
+        arms.push(arm(
+            &format!("wait-all on {count} reached, Mesa lavapipe"),
+            move || {
+                timed(LOOPS / 100, || {
+                    black_box(lavapipe::wait(&semaphores, false, 0));
+                })
+            },
+        ));
+    }
+    let (read, raised) = (Semaphore::new(device)?, Semaphore::new(device)?);
+    let mut value = 0;
+    arms.push(arm("query, Mesa lavapipe", move || {
+        timed(LOOPS / 10, || {
+            black_box(read.value());
+        })
+    }));
+    arms.push(arm("signal without waiter, Mesa lavapipe", move || {
+        timed(LOOPS / 10, || {
+            value += 1;
+            raised.signal(value);
+        })
+    }));
+    Ok(arms)
 }
 
 fn reached(count: usize) -> Vec<Object> {

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use anyhow::{Result, anyhow};
 use serde::Serialize;
-use towpath_measure::judge::{self, Question, Verdict};
-use towpath_measure::sample::median;
 
+use super::compare::Comparison;
+use super::cores::{self, Cores};
 use super::lanes::{Condition, Eventfd, Lane, Local};
 
 /// Frames that the renderer is ahead.
@@ -18,41 +18,20 @@ const IN_FLIGHT: u32 = 3;
 #[derive(Debug, Serialize)]
 pub(super) struct Gears {
     frames: u64,
+    /// Microseconds per frame.
     pairs: Vec<Comparison>,
-}
-
-#[derive(Debug, Serialize)]
-struct Comparison {
-    against: &'static str,
-    /// Microseconds per frame with the peer.
-    peer: Vec<f64>,
-    /// Microseconds per frame with timelines of this process.
-    timeline: Vec<f64>,
-    verdict: String,
-    change_percent: Option<f64>,
-    p: f64,
 }
 
 impl fmt::Display for Gears {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             formatter,
-            "gears, {} frames a run, {IN_FLIGHT} in flight",
+            "gears, {} frames a run, {IN_FLIGHT} in flight, per frame",
             self.frames
         )?;
-        for pair in &self.pairs {
-            writeln!(
-                formatter,
-                "  timeline {:.2} us a frame, {} {:.2} us: {} ({:+.1} %, p {:.4})",
-                median(&pair.timeline),
-                pair.against,
-                median(&pair.peer),
-                pair.verdict,
-                pair.change_percent.unwrap_or(f64::NAN),
-                pair.p
-            )?;
-        }
-        Ok(())
+        self.pairs
+            .iter()
+            .try_for_each(|pair| writeln!(formatter, "{pair}"))
     }
 }
 
@@ -65,72 +44,65 @@ pub(super) fn measure(rounds: usize, frames: u64) -> Result<Gears> {
     let count = u32::try_from(frames)?;
     let eventfd = || Ok::<_, anyhow::Error>((Eventfd::new()?, Eventfd::new()?));
     let condition = || Ok::<_, anyhow::Error>(<(Condition, Condition)>::default());
-    Ok(Gears {
-        frames,
-        pairs: vec![
-            compare("eventfd and poll", rounds, count, eventfd)?,
-            compare("mutex and condition variable", rounds, count, condition)?,
-        ],
-    })
+    let mut pairs = Vec::new();
+    for cores in Cores::BOTH {
+        pairs.push(compare("eventfd and poll", cores, rounds, count, eventfd)?);
+        let against = "mutex and condition variable";
+        pairs.push(compare(against, cores, rounds, count, condition)?);
+    }
+    Ok(Gears { frames, pairs })
 }
 
 fn compare<L: Lane>(
     against: &'static str,
+    cores: Cores,
     rounds: usize,
     frames: u32,
     peer: impl Fn() -> Result<(L, L)>,
 ) -> Result<Comparison> {
     let (mut theirs, mut ours) = (Vec::new(), Vec::new());
     for round in 0..=rounds {
-        let timeline = || run(&<(Local, Local)>::default(), frames);
+        let timeline = || run(&<(Local, Local)>::default(), cores, frames);
         let (a, b) = if round % 2 == 0 {
-            let a = run(&peer()?, frames)?;
+            let a = run(&peer()?, cores, frames)?;
             (a, timeline()?)
         } else {
             let b = timeline()?;
-            (run(&peer()?, frames)?, b)
+            (run(&peer()?, cores, frames)?, b)
         };
         if round > 0 {
             theirs.push(a);
             ours.push(b);
         }
     }
-    let judged = judge::paired(&theirs, &ours, &Question::lower_is_better())?;
-    let verdict = match judged.verdict {
-        Verdict::Faster => "faster",
-        Verdict::Slower => "slower",
-        Verdict::Equivalent => "equivalent",
-        Verdict::Inconclusive => "not proven",
-    };
-    Ok(Comparison {
-        against,
-        peer: theirs,
-        timeline: ours,
-        verdict: verdict.to_owned(),
-        change_percent: judged.change().map(|change| change * 100.0),
-        p: judged.p,
-    })
+    Comparison::new(cores.text().to_owned(), against, theirs, ours)
 }
 
 /// Microseconds per frame of one run: `lanes.0` carries acquire points, `lanes.1` release points.
-fn run<L: Lane>(lanes: &(L, L), frames: u32) -> Result<f64> {
-    let start = Instant::now();
-    std::thread::scope(|scope| {
+fn run<L: Lane>(lanes: &(L, L), cores: Cores, frames: u32) -> Result<f64> {
+    let span = std::thread::scope(|scope| {
         let compositor = scope.spawn(|| {
+            cores.pin_answering();
             for frame in 1..=frames {
                 lanes.0.await_value(frame);
                 lanes.1.raise(frame);
             }
         });
-        for frame in 1..=frames {
-            if frame > IN_FLIGHT {
-                lanes.1.await_value(frame - IN_FLIGHT);
+        let renderer = scope.spawn(|| {
+            cores::pin_asking();
+            let start = Instant::now();
+            for frame in 1..=frames {
+                if frame > IN_FLIGHT {
+                    lanes.1.await_value(frame - IN_FLIGHT);
+                }
+                lanes.0.raise(frame);
             }
-            lanes.0.raise(frame);
-        }
-        compositor
-            .join()
-            .map_err(|_panic| anyhow!("the compositor panicked"))
+            lanes.1.await_value(frames);
+            start.elapsed()
+        });
+        let panicked = |_panic| anyhow!("a thread panicked");
+        compositor.join().map_err(panicked)?;
+        renderer.join().map_err(panicked)
     })?;
-    Ok(start.elapsed().as_secs_f64() * 1e6 / f64::from(frames))
+    Ok(span.as_secs_f64() * 1e6 / f64::from(frames))
 }

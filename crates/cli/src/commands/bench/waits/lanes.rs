@@ -1,7 +1,7 @@
 //! Ways by which one thread tells another of a value that grows.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -9,9 +9,11 @@ use event_listener::{Event, Listener as _};
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::thread::futex;
 use towpath_sync::local::{self, Object};
-use towpath_sync::{Deadline, Entry, WaitFor};
+use towpath_sync::shared::Shared;
+use towpath_sync::{Deadline, Entry, Provider as _, WaitFor};
 
 use super::Arm;
+use super::lavapipe::{self, Device, Semaphore};
 
 /// A value that one side raises by one and another waits for.
 pub(super) trait Lane: Send + Sync {
@@ -24,6 +26,17 @@ pub(super) trait Lane: Send + Sync {
 /// A bare futex: the floor.
 #[derive(Debug, Default)]
 pub(super) struct Futex(AtomicU32);
+
+impl Futex {
+    /// As [`Lane::raise`], for more than one waiter.
+    pub(super) fn raise_for_all(&self, value: u32) {
+        self.0.store(value, Ordering::SeqCst);
+        let _woken = futex::wake(&self.0, futex::Flags::PRIVATE, ALL);
+    }
+}
+
+/// As many waiters as there can be.
+const ALL: u32 = i32::MAX.unsigned_abs();
 
 impl Lane for Futex {
     fn raise(&self, value: u32) {
@@ -45,6 +58,14 @@ impl Lane for Futex {
 /// `futex_waitv` on one word.
 #[derive(Debug, Default)]
 pub(super) struct Waitv(AtomicU32);
+
+impl Waitv {
+    /// As [`Lane::raise`], for more than one waiter.
+    pub(super) fn raise_for_all(&self, value: u32) {
+        self.0.store(value, Ordering::SeqCst);
+        let _woken = futex::wake(&self.0, futex::Flags::PRIVATE, ALL);
+    }
+}
 
 impl Lane for Waitv {
     fn raise(&self, value: u32) {
@@ -165,9 +186,8 @@ impl Lane for Listened {
     }
 }
 
-/// CPU time of one blocked wait.
-pub(super) fn blocked() -> Vec<Arm<'static>> {
-    let arm = |name: &str, wait: fn()| Arm {
+fn blocked_arm(name: &str, wait: impl Fn() + 'static) -> Arm<'static> {
+    Arm {
         group: "blocked",
         name: name.to_owned(),
         unit: "us of CPU in 20 ms",
@@ -176,7 +196,34 @@ pub(super) fn blocked() -> Vec<Arm<'static>> {
             wait();
             Ok((cpu_ns() - before) / 1000.0)
         }),
-    };
+    }
+}
+
+/// CPU time of one blocked wait.
+pub(super) fn blocked(lavapipe: Option<&Arc<Device>>) -> Result<Vec<Arm<'static>>> {
+    let arm = |name: &str, wait: fn()| blocked_arm(name, wait);
+    let mut arms = blocked_here(arm);
+    let shared = Shared::new();
+    let across = [shared.create(false)?, shared.create(false)?];
+    arms.push(blocked_arm("wait-any of 2, shared", move || {
+        let entries = across.each_ref().map(|object| Entry { object, point: 1 });
+        let until = Deadline::after(Duration::from_millis(20));
+        let _late = shared.wait(&entries, WaitFor::ANY.for_submit(), until);
+    }));
+    if let Some(device) = lavapipe {
+        let both = [Semaphore::new(device)?, Semaphore::new(device)?];
+        arms.push(blocked_arm("wait-any of 2, Mesa lavapipe", move || {
+            lavapipe::wait(&both, true, 20_000_000);
+        }));
+        let one = [Semaphore::new(device)?];
+        arms.push(blocked_arm("wait on 1, Mesa lavapipe", move || {
+            lavapipe::wait(&one, false, 20_000_000);
+        }));
+    }
+    Ok(arms)
+}
+
+fn blocked_here(arm: impl Fn(&str, fn()) -> Arm<'static>) -> Vec<Arm<'static>> {
     vec![
         arm("wait-any of 2, local", || {
             let objects = [Object::new(false), Object::new(false)];
@@ -186,6 +233,26 @@ pub(super) fn blocked() -> Vec<Arm<'static>> {
                 .collect();
             let until = Deadline::after(Duration::from_millis(20));
             let _late = local::wait(&entries, WaitFor::ANY.for_submit(), until);
+        }),
+        arm("futex_waitv of 2", || {
+            let words = [AtomicU32::new(0), AtomicU32::new(0)];
+            let waits = words.each_ref().map(|word| {
+                let mut wait = futex::Wait::new();
+                wait.uaddr = futex::WaitPtr::new(word.as_ptr().cast());
+                wait.flags = futex::WaitFlags::SIZE_U32 | futex::WaitFlags::PRIVATE;
+                wait
+            });
+            let until = Deadline::after(Duration::from_millis(20)).as_nanoseconds();
+            let until = rustix::thread::Timespec {
+                tv_sec: until / 1_000_000_000,
+                tv_nsec: until % 1_000_000_000,
+            };
+            let flags = futex::WaitvFlags::empty();
+            let _late = futex::waitv(&waits, flags, Some(&until), futex::ClockId::Monotonic);
+        }),
+        arm("event-listener", || {
+            let event = Event::new();
+            event.listen().wait_timeout(Duration::from_millis(20));
         }),
         arm("condition variable", || {
             let (value, changed) = (Mutex::new(()), Condvar::new());
