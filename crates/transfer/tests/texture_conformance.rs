@@ -297,6 +297,60 @@ fn lavapipe_conforms_fetching_from_pieces() {
     assert_eq!(Arc::strong_count(&ram), 1, "the memory is let go");
 }
 
+/// A second driver, which also lets the processor write images: SwiftShader, as Debian's chromium brings it.
+#[test]
+fn swiftshader_conforms_by_every_way() {
+    let library = std::path::Path::new("/usr/lib/chromium/libvk_swiftshader.so");
+    if !can_run(&[Need::Chromium]) || !library.is_file() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let driver = folder.path().join("driver.json");
+    let text = format!(
+        r#"{{"file_format_version": "1.0.0", "ICD": {{"library_path": "{}", "api_version": "1.0.5"}}}}"#,
+        library.display()
+    );
+    std::fs::write(&driver, text).unwrap();
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "inner_swiftshader", "--ignored", "--nocapture"])
+        .env("VK_ICD_FILENAMES", &driver)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{text}"
+    );
+}
+
+#[test]
+#[ignore = "runs in a child"]
+fn inner_swiftshader() {
+    let open = |ways| Vulkan::new(Device::open(Some("SwiftShader")).unwrap(), ways).unwrap();
+    let by_processor = Ways {
+        host_image_copy: true,
+        import: false,
+        ..Ways::default()
+    };
+    let mut bench = Bench::new(open(by_processor), Policy::Always);
+    suite(&mut bench, 3);
+    let counts = bench.transfers.backend().counts();
+    assert!(counts.host_copied > 10, "{counts:?}");
+
+    let mut bench = Bench::new(open(Ways::default()), Policy::Always);
+    let paths = suite(&mut bench, 3);
+    let imported = paths.iter().filter(|p| matches!(p, Path::Import(_)));
+    assert!(imported.count() > 10);
+
+    let pieces = Ways {
+        regions: true,
+        ..Ways::default()
+    };
+    let paths = suite(&mut Bench::new(open(pieces), Policy::Never), 3);
+    assert!(paths.iter().filter(|path| **path == Path::Regions).count() > 20);
+}
+
 /// The same under Khronos' validation layer, which prints what it finds.
 #[test]
 fn validation_has_nothing_to_say() {

@@ -74,3 +74,19 @@ fn a_view_inside_pages_is_rounded_out() {
     );
     assert!(ragged.pages().as_ptr().addr().is_multiple_of(4096));
 }
+
+/// Debian's lavapipe (22.3) imports no dma-bufs: refused before the driver sees the descriptor. A driver that does
+/// must refuse a file that is none.
+#[test]
+fn a_file_that_is_no_dma_buf_is_refused() {
+    if !can_run(&[Need::Lavapipe]) {
+        return;
+    }
+    let device = Arc::new(Device::open(Some("llvmpipe")).unwrap());
+    let file = Memfd::new("import", 4096).unwrap();
+    let handle = Handle::DmaBuf(file.as_fd(), 4096);
+    // SAFETY: nothing is imported.
+    let answer = unsafe { Import::new(&device, handle) };
+    assert!(matches!(answer, Err(Error::Device { .. })), "{answer:?}");
+    println!("dma-bufs: {}", device.offer().dma_buf_import);
+}

@@ -97,6 +97,8 @@ fn memory_and_textures_work_on_both_kernels() {
             report.output,
             report.console
         );
+        let booted = report.booted.unwrap();
+        assert!(booted < Duration::from_secs(15), "{booted:?}");
         assert_eq!(report.output.matches("ok ").count(), 9, "{}", report.output);
         let has_scan = format!("PAGEMAP_SCAN: {}", kernel == Kernel::V6_12);
         assert!(report.output.contains(&has_scan), "{}", report.output);
@@ -104,4 +106,25 @@ fn memory_and_textures_work_on_both_kernels() {
         assert_eq!(has_udmabuf, kernel == Kernel::V6_12, "{}", report.output);
         println!("{} {:?}\n{}", report.release, report.wall, report.output);
     }
+}
+
+/// The program that compares kernels runs one program on both and says which failed where.
+#[test]
+fn two_kernels_are_compared_by_one_command() {
+    if !can_run(&[Need::Qemu]) {
+        return;
+    }
+    let program = static_program("towpath-guest-tests", "guest-memory").unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_towpath-guest-run"))
+        .args(["--kernel", "6.12", "--kernel", "6.1", "--"])
+        .arg(program)
+        .arg("cold")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("== 6.12 (6.12."), "{text}");
+    assert!(text.contains("== 6.1 (6.1."), "{text}");
+    assert!(text.contains("ok cold PAGEMAP_SCAN: true"), "{text}");
+    assert!(text.contains("ok cold PAGEMAP_SCAN: false"), "{text}");
 }

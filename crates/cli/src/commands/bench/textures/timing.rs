@@ -67,6 +67,24 @@ pub(super) trait Workload {
     fn path(&self) -> Option<String>;
 }
 
+impl<W: Workload + ?Sized> Workload for &mut W {
+    fn run(&mut self, n: u64) -> Result<()> {
+        (**self).run(n)
+    }
+
+    fn warm_up(&self) -> u64 {
+        (**self).warm_up()
+    }
+
+    fn least(&self) -> u64 {
+        (**self).least()
+    }
+
+    fn path(&self) -> Option<String> {
+        (**self).path()
+    }
+}
+
 /// How long and how often.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Design {
