@@ -53,7 +53,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let wanted = |scene: &str| args.scene.as_deref().is_none_or(|only| only == scene);
     if wanted("here") {
         say("\nScene 1: darktable on PoCL as it is on this machine.");
-        scene(&program, args.pairs, "here", "readback-time", &[])?;
+        let here = Scene {
+            name: "here",
+            history: History::Light,
+            primary: "readback-time",
+            environment: &[],
+        };
+        scene(&program, args.pairs, &here)?;
     }
     if wanted("emulated") {
         say(
@@ -65,7 +71,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             ("OPENCL_LAYERS", layer.display().to_string()),
             ("TOWPATH_PENALTY_NS_PER_PAGE", SEED_NS_PER_PAGE.to_owned()),
         ];
-        scene(&program, args.pairs, "emulated", "wall", &penalty)?;
+        let emulated = Scene {
+            name: "emulated",
+            history: History::Once,
+            primary: "wall",
+            environment: &penalty,
+        };
+        scene(&program, args.pairs, &emulated)?;
     }
     without_opencl(&program)
 }
@@ -89,13 +101,17 @@ fn prepare() -> Result<Darktable> {
     Ok(program)
 }
 
-fn scene(
-    program: &Darktable,
-    pairs: u32,
-    name: &str,
-    primary: &str,
-    environment: &[(&str, String)],
-) -> Result<()> {
+/// One comparison of the demo.
+struct Scene<'a> {
+    name: &'a str,
+    history: History,
+    /// The metric that decides.
+    primary: &'a str,
+    environment: &'a [(&'a str, String)],
+}
+
+fn scene(program: &Darktable, pairs: u32, scene: &Scene<'_>) -> Result<()> {
+    let name = scene.name;
     for arm in ["a", "b"] {
         let picture = picture(program, arm);
         if picture.exists() {
@@ -108,14 +124,14 @@ fn scene(
         out.display(),
         program.folder().display()
     );
-    let export = program.command(History::Light, &out);
+    let export = program.command(scene.history, &out);
     let status = Command::new(root().join("target/release/towpath"))
         .args([
             "ab",
             "--pairs",
             &pairs.to_string(),
             "--primary",
-            primary,
+            scene.primary,
             "--cleanup",
             &keep,
         ])
@@ -124,7 +140,9 @@ fn scene(
         .arg("--")
         .arg(export.get_program())
         .args(export.get_args())
-        .envs(environment.iter().map(|(name, value)| (name, value)))
+        // What is calibrated stays in the demo's folder, as all that it makes.
+        .env("XDG_STATE_HOME", program.folder().join("state"))
+        .envs(scene.environment.iter().map(|(name, value)| (name, value)))
         .status()
         .context("cannot start towpath")?;
     // 2 is a proven regression: shown above, and not a failure of the demo's machinery.

@@ -93,3 +93,41 @@ fn a_calibration_is_stored_and_not_made_twice() {
     let again = bench(&arguments, folder.path());
     assert!(String::from_utf8_lossy(&again.stdout).contains("stored"));
 }
+
+#[test]
+fn the_layer_is_compared_with_the_driver_and_every_read_is_accounted_for() {
+    if !can_run(&[Need::Pocl]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("layer.json");
+    let mut arguments = vec![
+        "layer",
+        "--rounds",
+        "6",
+        "--sizes",
+        "64,1M",
+        "--calibrate",
+        "0",
+    ];
+    arguments.extend(["--states", "warm,cold", "--json", file.to_str().unwrap()]);
+    let output = bench(&arguments, folder.path());
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{errors}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("proven slower (5 % level, Holm over"),
+        "{text}"
+    );
+    assert!(text.contains("a 64-byte read takes"), "{text}");
+    let document = std::fs::read_to_string(&file).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document.get("schema").unwrap(), "towpath.bench-layer/1");
+    let cells = document.get("cells").unwrap().as_array().unwrap();
+    assert!(cells.len() >= 6, "{}", cells.len());
+    for cell in cells {
+        for arm in ["forward_ns", "layer_ns"] {
+            assert_eq!(cell.get(arm).unwrap().as_array().unwrap().len(), 6);
+        }
+    }
+}

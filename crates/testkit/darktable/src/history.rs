@@ -11,12 +11,14 @@ pub enum History {
     /// readbacks of the full picture.
     Heavy,
     /// Back and forth as well, between modules that compute little: exposure on the GPU and
-    /// pixelation by nothing on the CPU, so that the copies are the larger part.
+    /// pixelation by nothing on the CPU, so that the copies are the larger part. Three readbacks.
     Light,
+    /// As before, once back and forth: two readbacks.
+    Once,
 }
 
-/// Round trips of [`History::Light`]. Each adds a readback into memory that darktable recycles; more of
-/// them add CPU work that hides what the first, cold one costs.
+/// Round trips of [`History::Light`]. Each adds a readback into memory that darktable recycles, and half
+/// a second of computing on two cores.
 const LIGHT_TRIPS: u32 = 2;
 
 impl History {
@@ -26,6 +28,7 @@ impl History {
             Self::Plain => "plain",
             Self::Heavy => "heavy",
             Self::Light => "light",
+            Self::Once => "once",
         }
     }
 }
@@ -89,12 +92,20 @@ pub(crate) fn plain() -> String {
     sidecar(&[], &Order::Standard)
 }
 
-/// Instances of two modules in turn, which needs an order of modules of its own.
 pub(crate) fn light() -> String {
+    trips(LIGHT_TRIPS)
+}
+
+pub(crate) fn once() -> String {
+    trips(1)
+}
+
+/// Instances of two modules in turn, which needs an order of modules of its own.
+fn trips(count: u32) -> String {
     use Value::{F, I};
     let mut edits = Vec::new();
     let mut turns = String::new();
-    for instance in 0..LIGHT_TRIPS {
+    for instance in 0..count {
         let stops = [I(0), F(0.0), F(0.05), F(50.0), F(-4.0), I(0)];
         let exposure = edit("exposure", 6, &stops);
         let pixelate = edit("censorize", 1, &[F(0.0); 4]);
@@ -190,6 +201,7 @@ mod tests {
         assert!(text.contains(r#"history_end="5""#));
         assert!(plain().contains(r#"history_end="0""#));
         assert!(light().contains(r#"multi_priority="1""#));
+        assert!(once().contains("exposure,0,censorize,0,diffuse,0"));
         assert!(light().contains("exposure,0,censorize,0,exposure,1,censorize,1,diffuse,0"));
     }
 }

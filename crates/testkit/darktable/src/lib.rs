@@ -85,6 +85,7 @@ impl Darktable {
         write(&folder.join("heavy.xmp"), &history::heavy())?;
         write(&folder.join("plain.xmp"), &history::plain())?;
         write(&folder.join("light.xmp"), &history::light())?;
+        write(&folder.join("once.xmp"), &history::once())?;
         write(&folder.join("run.sh"), RUN)?;
         Ok(this)
     }
@@ -158,7 +159,7 @@ impl Darktable {
 
 /// A settings folder per run: darktable-cli locks its own.
 const RUN: &str = r#"#!/bin/sh
-# usage: sh run.sh plain|heavy|light OUTPUT.jpg [more arguments of darktable, such as --disable-opencl]
+# usage: sh run.sh plain|heavy|light|once OUTPUT.jpg [more arguments of darktable, such as --disable-opencl]
 here=$(cd "$(dirname "$0")" && pwd) || exit 1
 history=$1 output=$2
 shift 2
