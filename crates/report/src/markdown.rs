@@ -1,7 +1,7 @@
 //! A result as GitHub's Markdown: for a step summary or a comment, under their size limits.
 
 use crate::escape::markdown as safe;
-use crate::numbers::{p_value, percent, with_unit};
+use crate::numbers::{p_value, with_unit};
 use crate::result::{Reading, ResultFile};
 use crate::{describe, noise, observe, sentence, terminal};
 
@@ -90,7 +90,7 @@ fn table(file: &ResultFile) -> String {
             if judged.is_primary { " (decides)" } else { "" },
             safe(&show(judgement.mean_a)),
             safe(&show(judgement.mean_b)),
-            judgement.change().map_or_else(|| "-".to_owned(), percent),
+            sentence::change(judgement),
             sentence::interval(judgement).unwrap_or_else(|| "unbounded".to_owned()),
             p_value(judgement.p_adjusted),
             judgement.verdict,

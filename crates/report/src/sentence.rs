@@ -107,10 +107,23 @@ fn p_text(p: f64) -> String {
         .map_or_else(|| format!("p = {value}"), |bound| format!("p < {bound}"))
 }
 
-fn change_text(judgement: &Judgement, change: f64) -> String {
+/// The change in percent; as the plain difference where A is 0 and percent mean nothing. `-` without an estimate.
+#[must_use]
+pub fn change(judgement: &Judgement) -> String {
+    judgement
+        .change()
+        .map_or_else(|| "-".to_owned(), |change| change_text(judgement, change))
+}
+
+pub(crate) fn change_text(judgement: &Judgement, change: f64) -> String {
     if judgement.scale == towpath_measure::judge::Scale::Difference && judgement.mean_a == Some(0.0)
     {
-        return format!("{change:+.4}");
+        let digits = crate::numbers::significant(change, 4);
+        return if change > 0.0 {
+            format!("+{digits}")
+        } else {
+            digits
+        };
     }
     percent(change)
 }
@@ -182,5 +195,27 @@ mod tests {
             "{text}"
         );
         assert!(detectable(judgement).unwrap().contains("80 %"));
+    }
+
+    /// A count that was 0 in A rose by "+12.5 %" of nothing.
+    #[test]
+    fn a_change_from_zero_is_no_percentage() {
+        let mut file = example();
+        for run in &mut file.runs {
+            let value = if run.arm == towpath_measure::Arm::B && run.pair == 0 {
+                1.0
+            } else {
+                0.0
+            };
+            run.read("wall", value);
+        }
+        file.judge().unwrap();
+        let judgement = &file.judgements[0].judgement;
+        assert_eq!(change(judgement), "+0.1250");
+        let shown = crate::terminal::render(&file, crate::terminal::Style::default());
+        assert!(
+            shown.contains("+0.1250") && !shown.contains("12.5 %"),
+            "{shown}"
+        );
     }
 }

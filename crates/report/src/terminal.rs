@@ -237,9 +237,10 @@ fn row(judged: &MetricJudgement, unit: &str) -> [String; 7] {
     let show = |value: Option<f64>| {
         value.map_or_else(|| "unavailable".to_owned(), |value| with_unit(value, unit))
     };
-    let change = judgement.change().map_or_else(|| "-".to_owned(), percent);
+    let change = sentence::change(judgement);
     let end = |value: Option<f64>| {
-        value.map_or_else(|| "..".to_owned(), |value| percent(value).replace(" %", ""))
+        let text = value.map(|value| sentence::change_text(judgement, value));
+        text.map_or_else(|| "..".to_owned(), |text| text.replace(" %", ""))
     };
     let (low, high) = judgement.change_interval();
     let interval = if low.is_none() && high.is_none() {

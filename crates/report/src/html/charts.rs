@@ -20,8 +20,10 @@ pub(super) fn all(file: &ResultFile) -> Vec<String> {
     let mut charts = Vec::new();
     if let Some(metric) = file.lead() {
         charts.extend(in_order(file, metric));
-        charts.extend(slopes(file, metric));
-        charts.extend(changes(file, metric));
+        for &arm in file.arms().get(1..).unwrap_or_default() {
+            charts.extend(slopes(file, metric, arm));
+            charts.extend(changes(file, metric, arm));
+        }
     }
     charts.extend(frame_lines(file));
     charts.extend(tail(file));
@@ -56,24 +58,37 @@ fn in_order(file: &ResultFile, metric: &Metric) -> Option<String> {
     ))
 }
 
-/// A line from A to B for each pair.
-fn slopes(file: &ResultFile, metric: &Metric) -> Option<String> {
-    let values = file.values(&metric.name);
+/// The id of a chart of A and another arm.
+fn id(name: &str, arm: Arm) -> String {
+    if arm == Arm::B {
+        name.to_owned()
+    } else {
+        format!("{name}-{arm}")
+    }
+}
+
+/// A line from A to the other arm for each pair.
+fn slopes(file: &ResultFile, metric: &Metric, arm: Arm) -> Option<String> {
+    let values = file.values_of(&metric.name, arm);
     if file.design.pairing != Pairing::Paired || values.a.is_empty() {
         return None;
     }
     let y = Axis::linear(values.a.iter().chain(&values.b).copied());
     let mut chart = Chart::new(
         Axis::bare(),
-        "A on the left, B on the right",
+        &format!("A on the left, {arm} on the right"),
         y,
         &name(metric),
     );
     for (a, b) in values.a.iter().zip(&values.b) {
-        let class = if b < a { "a thin" } else { "b thin dash" };
+        let class = match (b < a, arm) {
+            (true, _) => "a thin",
+            (false, Arm::C) => "c thin dots",
+            (false, Arm::A | Arm::B) => "b thin dash",
+        };
         chart.line(class, [(0.25, *a), (0.75, *b)].into_iter());
         chart.mark(Arm::A, 0.25, *a);
-        chart.mark(Arm::B, 0.75, *b);
+        chart.mark(arm, 0.75, *b);
     }
     let rising = values
         .a
@@ -82,15 +97,15 @@ fn slopes(file: &ResultFile, metric: &Metric) -> Option<String> {
         .filter(|(a, b)| b > a)
         .count();
     let text = format!(
-        "Each line is one pair: {rising} of {} rise from A to B.",
+        "Each line is one pair: {rising} of {} rise from A to {arm}.",
         values.a.len()
     );
-    Some(chart.figure("pairs", "Pairs", &text))
+    Some(chart.figure(&id("pairs", arm), "Pairs", &text))
 }
 
 /// How often which change of a pair was seen.
-fn changes(file: &ResultFile, metric: &Metric) -> Option<String> {
-    let values = file.values(&metric.name);
+fn changes(file: &ResultFile, metric: &Metric, arm: Arm) -> Option<String> {
+    let values = file.values_of(&metric.name, arm);
     if file.design.pairing != Pairing::Paired || values.a.len() < 2 {
         return None;
     }
@@ -123,7 +138,7 @@ fn changes(file: &ResultFile, metric: &Metric) -> Option<String> {
     let x = Axis::linear([low, high].into_iter());
     let mut chart = Chart::new(
         x,
-        "change of a pair in %",
+        &format!("change from A to {arm} in %"),
         Axis::exact(0.0, most as f64),
         "pairs",
     );
@@ -138,7 +153,7 @@ fn changes(file: &ResultFile, metric: &Metric) -> Option<String> {
     }
     let middle = towpath_measure::sample::median(&changes) / 100.0;
     Some(chart.figure(
-        "changes",
+        &id("changes", arm),
         "Changes of the pairs",
         &format!(
             "The median change is {}; the dotted line is no change.",
@@ -177,7 +192,7 @@ fn frame_lines(file: &ResultFile) -> Vec<String> {
         .flat_map(|(_, run)| run.frames.iter())
         .flat_map(|frames| frames.slices.iter().map(|slice| slice.1));
     let y = Axis::exact(0.0, longest.fold(1.0, f64::max) * 1.05);
-    let (mut charts, mut strips) = (Vec::new(), Vec::new());
+    let mut charts = Vec::new();
     for (arm, run) in runs {
         let Some(frames) = &run.frames else { continue };
         let end = frames.slice_s * frames.slices.len() as f64;
@@ -187,22 +202,26 @@ fn frame_lines(file: &ResultFile) -> Vec<String> {
         );
         let (class, label) = class(arm, file);
         let mut chart = Chart::new(x, "seconds", y, "frame time in ms");
-        let spans = frames.slices.iter().enumerate();
-        let spans =
-            spans.map(|(index, (low, high))| ((index as f64 + 0.5) * frames.slice_s, *low, *high));
+        // Each stroke also reaches to the slice before it: a spike of one frame is a line, not a dot.
+        let before = frames.slices.iter().take(1).chain(&frames.slices);
+        let spans = frames.slices.iter().zip(before).enumerate();
+        let spans = spans.map(|(index, (slice, before))| {
+            let at = (index as f64 + 0.5) * frames.slice_s;
+            (at, slice.0.min(before.1), slice.1.max(before.0))
+        });
         chart.strokes(&format!("{class} thin"), spans);
         let text = format!(
             "{} frames of a typical run of {label}; each stroke reaches from the shortest to the longest frame of its slice, so no spike is lost.",
             frames.frames
         );
-        charts.push(chart.figure(
+        let frames = chart.figure(
             &format!("frames-{arm}"),
             &format!("Frame times, {label}"),
             &text,
-        ));
-        strips.extend(disk_strip(run, x, class, arm, label));
+        );
+        let disk = disk_strip(run, x, class, arm, label).unwrap_or_default();
+        charts.push(format!("<div class=\"stack\">\n{frames}{disk}</div>\n"));
     }
-    charts.extend(strips);
     charts
 }
 
@@ -281,16 +300,14 @@ fn histogram(file: &ResultFile) -> Option<String> {
         let shares: Vec<f64> = ladders.flat_map(|ladder| even(ladder, 400)).collect();
         thin(&shares, 20_000)
     };
-    let (a, b) = (of(Arm::A), of(Arm::B));
-    if a.is_empty() || b.is_empty() {
+    let arms: Vec<(Arm, Vec<f64>)> = file.arms().iter().map(|&arm| (arm, of(arm))).collect();
+    if arms.iter().any(|(_, values)| values.is_empty()) {
         return None;
     }
-    let (low, high) = a
-        .iter()
-        .chain(&b)
-        .fold((f64::INFINITY, 0.0_f64), |(low, high), ms| {
-            (low.min(*ms), high.max(*ms))
-        });
+    let all = || arms.iter().flat_map(|(_, values)| values);
+    let (low, high) = all().fold((f64::INFINITY, 0.0_f64), |(low, high), ms| {
+        (low.min(*ms), high.max(*ms))
+    });
     let bins = 30_u32;
     let step = ((high - low) / f64::from(bins)).max(1e-9);
     let shares = |values: &[f64]| -> Vec<f64> {
@@ -305,22 +322,35 @@ fn histogram(file: &ResultFile) -> Option<String> {
             })
             .collect()
     };
-    let (a, b) = (shares(&a), shares(&b));
-    let most = a
+    let arms: Vec<(Arm, Vec<f64>)> = arms
         .iter()
-        .chain(&b)
-        .fold(1.0_f64, |most, share| most.max(*share));
+        .map(|(arm, values)| (*arm, shares(values)))
+        .collect();
+    let heights = arms.iter().flat_map(|(_, shares)| shares);
+    let most = heights.fold(1.0_f64, |most, share| most.max(*share));
     let x = Axis::exact(low, low + step * f64::from(bins));
     let mut chart = Chart::new(x, "frame time in ms", Axis::exact(0.0, most), "% of frames");
-    for (bin, (a, b)) in (0..bins).zip(a.iter().zip(&b)) {
-        let from = low + step * f64::from(bin);
-        chart.bar("fa", from, from + step / 2.0, *a);
-        chart.bar("b hollow", from + step / 2.0, from + step, *b);
+    let width = step / arms.len() as f64;
+    for (place, (arm, shares)) in arms.iter().enumerate() {
+        let class = match arm {
+            Arm::A => "fa",
+            Arm::B => "b hollow",
+            Arm::C => "c hollow dots",
+        };
+        for (bin, share) in (0..bins).zip(shares) {
+            let from = low + step * f64::from(bin) + width * place as f64;
+            chart.bar(class, from, from + width, *share);
+        }
     }
+    let key = if file.c.is_absent() {
+        "Filled bars are A, hollow bars are B."
+    } else {
+        "Filled bars are A, hollow bars are B, dotted ones C."
+    };
     Some(chart.figure(
         "histogram",
         "Frame times",
-        "Up to the 98th percentile of each run. Filled bars are A, hollow bars are B.",
+        &format!("Up to the 98th percentile of each run. {key}"),
     ))
 }
 

@@ -85,25 +85,26 @@ fn headline_text(file: &ResultFile, headline: &MetricJudgement) -> String {
 
 /// Every run of every arm, without a test.
 fn described(file: &ResultFile) -> String {
-    let mut text = "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"All metrics\"><table><caption>Every run in the order made; nothing is tested</caption><thead><tr><th scope=\"col\">metric</th><th scope=\"col\">arm</th><th scope=\"col\">every run</th><th scope=\"col\">mean</th></tr></thead><tbody>\n".to_owned();
+    let mut text = "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"All metrics\"><table><caption>Every run in the order made; nothing is tested</caption><thead><tr><th scope=\"col\">arm</th><th scope=\"col\">every run</th><th scope=\"col\">mean</th></tr></thead>\n".to_owned();
     let arms = file.arms().len();
     for (place, row) in describe::rows(file).iter().enumerate() {
-        let head = if place % arms == 0 {
-            format!(
-                "<th scope=\"rowgroup\" rowspan=\"{arms}\">{}</th>",
+        if place % arms == 0 {
+            text.push_str(&format!(
+                "<tbody><tr><th scope=\"rowgroup\" colspan=\"3\" class=\"group\">{}</th></tr>\n",
                 safe(&row.metric)
-            )
-        } else {
-            String::new()
-        };
+            ));
+        }
         text.push_str(&format!(
-            "<tr>{head}<td class=\"word\">{}</td><td>{}</td><td>{}</td></tr>\n",
+            "<tr><th scope=\"row\" class=\"arm\">{}</th><td>{}</td><td>{}</td></tr>\n",
             safe(&row.arm),
             safe(&row.runs),
             safe(&row.mean)
         ));
+        if place % arms == arms - 1 {
+            text.push_str("</tbody>\n");
+        }
     }
-    text.push_str("</tbody></table></div>\n");
+    text.push_str("</table></div>\n");
     text
 }
 
@@ -139,7 +140,7 @@ fn row(file: &ResultFile, judged: &MetricJudgement) -> String {
     let cells = [
         show(judgement.mean_a),
         show(judgement.mean_b),
-        judgement.change().map_or_else(|| "-".to_owned(), percent),
+        sentence::change(judgement),
         sentence::interval(judgement).unwrap_or_else(|| "unbounded".to_owned()),
         p_value(judgement.p_adjusted),
         p_value(judgement.p),

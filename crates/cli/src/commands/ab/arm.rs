@@ -235,27 +235,26 @@ impl Setup {
         }
     }
 
-    /// What differs names the arm: its fixes, else its command or environment.
+    /// What differs names the arm: its fixes, its command, its environment.
     fn label(&self, args: &Args) -> String {
         let arms = args.arms.arms().iter();
         let mut fixes: Vec<&str> = arms.clone().map(|&arm| args.arms.own(arm).fix).collect();
         fixes.sort_unstable();
         fixes.dedup();
-        if args.null || fixes.len() == arms.len() {
+        if args.null {
             return self.instruments.label();
         }
-        if let Some(own) = args.arms.own(self.arm).command {
-            return own.to_owned();
+        let mut parts = Vec::new();
+        if fixes.len() > 1 {
+            parts.push(self.instruments.label());
         }
-        let pairs: Vec<String> = self
-            .environment
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
-        if pairs.is_empty() {
+        parts.extend(args.arms.own(self.arm).command.map(str::to_owned));
+        let pairs = self.environment.iter();
+        parts.extend(pairs.map(|(name, value)| format!("{name}={value}")));
+        if parts.is_empty() {
             self.arm.to_string()
         } else {
-            pairs.join(" ")
+            parts.join(" ")
         }
     }
 }
