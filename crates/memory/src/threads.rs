@@ -3,10 +3,14 @@
 #![expect(unsafe_code, reason = "signal masks are set through the C library")]
 
 use std::mem::MaybeUninit;
+use std::sync::Mutex;
 
 /// Runs `body` on the calling thread and on up to `helpers` more, and returns when all are done.
 /// The argument is the number of the thread, 0 for the caller. If a thread cannot be started, the
 /// others do the work: `body` must take its share from something common.
+///
+/// Nobody begins before all are started: the kernel makes a new thread's stack only when no other
+/// thread is inside a page fault, and holds up the faults that come after.
 ///
 /// # Cost
 ///
@@ -16,18 +20,25 @@ pub fn together(helpers: usize, body: &(dyn Fn(usize) + Sync)) {
         body(0);
         return;
     }
+    let gate = Mutex::new(());
     std::thread::scope(|scope| {
+        let closed = gate.lock();
         let mask = BlockedSignals::new();
         for number in 1..=helpers {
+            let gate = &gate;
             let started = std::thread::Builder::new()
                 .name("towpath-help".to_owned())
                 .stack_size(STACK_BYTES)
-                .spawn_scoped(scope, move || body(number));
+                .spawn_scoped(scope, move || {
+                    drop(gate.lock());
+                    body(number);
+                });
             if started.is_err() {
                 break;
             }
         }
         drop(mask);
+        drop(closed);
         body(0);
     });
 }

@@ -189,9 +189,11 @@ fn a_calibrated_device_is_predicted_by_its_own_measurement() {
         warmth: Warmth::Cold,
         bytes: 64 << 20,
         forward_ns: 50_000_000,
+        forward_cpu_ns: 50_000_000,
         options: vec![Timing {
             mechanism: Mechanism::Prefault,
             ns: 20_000_000,
+            cpu_ns: 20_000_000,
         }],
         choice,
     };

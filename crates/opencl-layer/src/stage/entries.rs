@@ -107,11 +107,10 @@ fn make(queue: cl_command_queue, shape: Shape) -> Option<Entry> {
     })
 }
 
-/// Where staging is forced: three quarters of the processors, twelve at most; larger chunks for many.
+/// Where staging is forced: three quarters of the processors, twelve at most.
 pub(crate) fn shape() -> Shape {
     let threads = (cpus::usable() * 3 / 4).clamp(1, 12);
-    let chunk = if threads > 8 { 8 << 20 } else { 4 << 20 };
-    Shape::new(threads, chunk)
+    Shape::new(threads, Shape::CHUNK_BYTES)
 }
 
 /// The program releases a queue: with its last reference its staging goes, before the driver's answer.

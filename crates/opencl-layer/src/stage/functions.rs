@@ -44,7 +44,8 @@ fn by_name(name: &CStr) -> *const c_void {
         clEnqueueWriteBuffer clEnqueueWriteBufferRect clEnqueueWriteImage
         clEnqueueCopyBuffer clEnqueueCopyBufferRect
         clEnqueueCopyImageToBuffer clEnqueueCopyBufferToImage
-        clEnqueueBarrierWithWaitList clWaitForEvents clReleaseEvent clFlush clFinish
+        clEnqueueBarrierWithWaitList clWaitForEvents clGetEventInfo clReleaseEvent
+        clFlush clFinish
     }
 }
 

@@ -161,9 +161,11 @@ fn calibrated(mechanism: Mechanism, forward_ns: u64) -> Seen {
         warmth,
         bytes: 1 << 20,
         forward_ns,
+        forward_cpu_ns: forward_ns,
         options: vec![Timing {
             mechanism,
             ns: 1_000_000,
+            cpu_ns: 1_000_000,
         }],
         choice: mechanism,
     };

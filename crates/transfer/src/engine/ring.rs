@@ -21,6 +21,10 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// 2 MiB: one huge page, so that no two workers meet in one; of the sizes tried on the machine of
+    /// `bench/record/h200` the fastest and the one with the least processor time.
+    pub const CHUNK_BYTES: usize = 2 << 20;
+
     /// Two slots per thread.
     #[must_use]
     pub const fn new(threads: usize, chunk_bytes: usize) -> Self {

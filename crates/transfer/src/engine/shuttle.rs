@@ -1,12 +1,12 @@
 //! Carrying chunks between slots and the program's memory.
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, OnceLock};
 
 use towpath_measure::{Clock, MonotonicClock, Nanos};
 use towpath_memory::{page_size, prefault, threads};
 
 use super::ring::{Ring, Ringed};
+use super::side::Bringing;
 use super::{Backend, Chunks, Destination, Pinned, Pool, Result, Shape, Source};
 
 /// Staged copies on one device.
@@ -94,7 +94,8 @@ impl<B: Backend> Engine<B> {
             }
         }
         self.flush(&ring);
-        let is_slow = AtomicBool::new(false);
+        // While the device fills the first slots.
+        let bringing = to.advise();
         let returned = Mutex::new(spare);
         let job = Outward {
             ring: &ring,
@@ -102,7 +103,7 @@ impl<B: Backend> Engine<B> {
             memory,
             base: offset,
             to,
-            is_slow: &is_slow,
+            bringing,
             arrived: OnceLock::new(),
         };
         let threads = self.threads_for(&chunks);
@@ -112,7 +113,9 @@ impl<B: Backend> Engine<B> {
             .get()
             .copied()
             .unwrap_or_else(|| MonotonicClock.now());
-        self.end(&ring, &chunks, (threads, arrived), returned)
+        let moved = self.end(&ring, &chunks, (threads, arrived), returned)?;
+        bringing.note_written();
+        Ok(moved)
     }
 
     /// Copies all rows of `from` to the device at `offset`, and returns when all are there.
@@ -145,7 +148,7 @@ impl<B: Backend> Engine<B> {
             let (offset, len) = job.chunks.at(chunk).unwrap_or((0, 0));
             if !ring.has_failed() {
                 // While the device still fills the slot.
-                job.to.bring_in(offset, len, job.is_slow);
+                job.to.bring_in(offset, len, job.bringing);
             }
             let slot = match self.backend.wait(flight) {
                 Ok(slot) => slot,
@@ -155,8 +158,11 @@ impl<B: Backend> Engine<B> {
                 }
             };
             if !ring.has_failed() {
-                job.to
-                    .store(offset, slot.bytes().get(..len).unwrap_or_default());
+                job.to.store(
+                    offset,
+                    slot.bytes().get(..len).unwrap_or_default(),
+                    job.bringing,
+                );
                 ring.handled();
             }
             let begun = self.begin_read(ring, job.chunks, job.memory, job.base, slot);
@@ -305,7 +311,7 @@ struct Outward<'a, B: Backend> {
     memory: &'a B::Memory,
     base: usize,
     to: &'a Destination,
-    is_slow: &'a AtomicBool,
+    bringing: Bringing,
     arrived: OnceLock<Nanos>,
 }
 

@@ -5,9 +5,9 @@
     reason = "copies to and from memory that a caller vouched for"
 )]
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use towpath_memory::{Huge, Prefault, Range, prefault, prefault_all, stream};
+use towpath_memory::prefault::huge_block;
+use towpath_memory::{Huge, Prefault, Range, fork, prefault, prefault_all, stream};
+use towpath_sys::madvise::{Advice, advise};
 
 use crate::readback::Footprint;
 
@@ -21,6 +21,31 @@ pub enum Bring {
     Pages,
     /// Yes, in huge pages where a whole one is inside the destination.
     HugePages,
+}
+
+/// How the workers bring pages in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Bringing {
+    /// Not at all.
+    Nothing,
+    /// In small pages, before they store.
+    Small,
+    /// Within these whole blocks by the stores themselves: a first store takes a huge page without the
+    /// lock of the process's memory, where workers would wait for each other. Elsewhere in small pages.
+    Huge(Range),
+}
+
+impl Bringing {
+    /// After the stores: notes that they wrote these blocks, for [`towpath_memory::fork`].
+    pub(super) fn note_written(self) {
+        if let Self::Huge(blocks) = self {
+            fork::note_written(blocks);
+        }
+    }
+
+    fn is_by_stores(self, range: Range) -> bool {
+        matches!(self, Self::Huge(blocks) if blocks.contains(range))
+    }
 }
 
 /// Rows to write to.
@@ -83,50 +108,80 @@ impl Destination {
         linear_start(&self.footprint)
     }
 
-    /// Brings in the pages of `len` packed bytes from `offset`; `is_slow` remembers between chunks that
-    /// huge pages come slowly. What the kernel refuses is left to the stores that follow, which would
-    /// have met it without this.
-    pub(super) fn bring_in(&self, offset: usize, len: usize, is_slow: &AtomicBool) {
-        let huge = match self.bring {
-            Bring::Nothing => return,
-            Bring::HugePages if !is_slow.load(Ordering::Relaxed) => Huge::WholeBlocks,
-            Bring::Pages | Bring::HugePages => Huge::Never,
-        };
+    /// Says, once and before the workers start, how they bring pages in. Asks for huge pages for all
+    /// whole blocks in one call: asked for block by block, each call would wait until no worker is
+    /// inside the kernel and keep all others out. The first blocks are brought in here and timed.
+    ///
+    /// What the kernel refuses is left to the stores that follow, which would have met it without this.
+    pub(super) fn advise(&self) -> Bringing {
+        if self.bring == Bring::Nothing {
+            return Bringing::Nothing;
+        }
+        if self.bring == Bring::Pages || self.linear_start().is_none() {
+            return Bringing::Small;
+        }
+        let blocks = self.footprint.envelope().whole_blocks(huge_block());
+        let split = blocks
+            .end()
+            .min(blocks.address + PROBE_BLOCKS * huge_block());
+        let probe = Range::between(blocks.address, split);
+        let rest = Range::between(split, blocks.end());
+        let probed = prefault(probe, &Prefault::default());
+        let is_fast = probed.is_ok_and(|done| done.huge_bytes > 0 && !done.fell_back);
+        if !rest.is_empty() && is_fast && advise(rest.address, rest.len, Advice::HugePage).is_ok() {
+            Bringing::Huge(blocks)
+        } else {
+            Bringing::Small
+        }
+    }
+
+    /// Brings in the pages of `len` packed bytes from `offset`, as was settled before.
+    pub(super) fn bring_in(&self, offset: usize, len: usize, bringing: Bringing) {
+        if bringing == Bringing::Nothing {
+            return;
+        }
         let how = Prefault {
-            huge,
+            huge: Huge::Never,
             ..Prefault::default()
         };
-        let answer = if let Some(start) = self.linear_start() {
-            // A last row that is left to the driver's call is brought in as well: without it the last
-            // huge page would not be whole.
-            let is_last = offset + len == self.bytes;
-            let end = if is_last {
-                self.footprint.bytes()
-            } else {
-                offset + len
-            };
-            prefault(Range::between(start + offset, start + end), &how)
-        } else {
+        let Some(start) = self.linear_start() else {
             let pieces: Vec<Range> = pieces(&self.footprint, offset, len)
                 .map(|piece| piece.host)
                 .collect();
-            prefault_all(&pieces, &how)
+            let _refused = prefault_all(&pieces, &how);
+            return;
         };
-        if answer.is_ok_and(|done| done.fell_back) {
-            is_slow.store(true, Ordering::Relaxed);
+        // A last row that is left to the driver's call is brought in as well: without it the last huge
+        // page would not be whole.
+        let is_last = offset + len == self.bytes;
+        let end = if is_last {
+            self.footprint.bytes()
+        } else {
+            offset + len
+        };
+        let range = Range::between(start + offset, start + end);
+        if !bringing.is_by_stores(range) {
+            let _refused = prefault(range, &how);
         }
     }
 
     /// Stores packed bytes from `offset` on.
-    pub(super) fn store(&self, offset: usize, bytes: &[u8]) {
+    pub(super) fn store(&self, offset: usize, bytes: &[u8], bringing: Bringing) {
         for piece in pieces(&self.footprint, offset, bytes.len()) {
             let Some(from) = bytes.get(piece.packed..piece.packed + piece.host.len) else {
                 return;
             };
             let to = std::ptr::with_exposed_provenance_mut(piece.host.address);
-            // SAFETY: the piece lies in the footprint, which `new`'s caller vouched for; `from` has its
-            // length, and is pinned memory of ours, so they do not overlap.
-            unsafe { stream::copy_raw(from.as_ptr(), to, piece.host.len) };
+            if bringing.is_by_stores(piece.host) {
+                // The kernel has just left the page's zeros in the cache: past it, they would be
+                // written to memory as well.
+                // SAFETY: the piece lies in the footprint, which `new`'s caller vouched for; `from` has
+                // its length, and is pinned memory of ours, so they do not overlap.
+                unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, piece.host.len) };
+            } else {
+                // SAFETY: as above.
+                unsafe { stream::copy_raw(from.as_ptr(), to, piece.host.len) };
+            }
         }
     }
 }
@@ -198,6 +253,10 @@ fn linear_start(footprint: &Footprint) -> Option<usize> {
     (envelope.len == footprint.bytes()).then_some(envelope.address)
 }
 
+/// Huge pages that are brought in before all others, to see how fast they come: as many as a prefault
+/// tries.
+const PROBE_BLOCKS: usize = 3;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,8 +273,8 @@ mod tests {
             let to = unsafe { Destination::new(footprint, Bring::Pages) };
             for offset in (0..120).step_by(cut) {
                 let end = (offset + cut).min(120);
-                to.bring_in(offset, end - offset, &AtomicBool::new(false));
-                to.store(offset, &packed[offset..end]);
+                to.bring_in(offset, end - offset, to.advise());
+                to.store(offset, &packed[offset..end], to.advise());
             }
             let mut expected = vec![0_u8; 4096];
             for (row, bytes) in footprint.rows().zip(packed.chunks(10)) {

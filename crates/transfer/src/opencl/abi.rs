@@ -155,6 +155,7 @@ functions! {
     ) -> i32;
     barrier = c"clEnqueueBarrierWithWaitList" (Handle, u32, *const Handle, *mut Handle) -> i32;
     wait_for_events = c"clWaitForEvents" (u32, *const Handle) -> i32;
+    event_info = c"clGetEventInfo" (Handle, u32, usize, *mut c_void, *mut usize) -> i32;
     release_event = c"clReleaseEvent" (Handle) -> i32;
     flush = c"clFlush" (Handle) -> i32;
     finish = c"clFinish" (Handle) -> i32;
@@ -204,6 +205,8 @@ pub(super) const DRIVER_VERSION: u32 = 0x102d;
 pub(super) const DEVICE_UNIFIED_MEMORY: u32 = 0x1035;
 pub(super) const DEVICE_IMAGES: u32 = 0x1016;
 pub(super) const IMAGE_2D: u32 = 0x10f1;
+/// `CL_EVENT_COMMAND_EXECUTION_STATUS`.
+pub(super) const EVENT_STATUS: u32 = 0x11d3;
 /// Red, green, blue, alpha.
 pub(super) const RGBA: u32 = 0x10b5;
 /// 32-bit floating point.

@@ -11,7 +11,7 @@ use towpath_sys::madvise::{Advice, advise};
 
 use super::{Buffer, Cl, Device, HostRows, Region, SUCCESS, Staging, Transfer};
 use crate::engine::{Bring, Error, Result, Shape};
-use crate::policy::{Calibration, Class, Direction, Mechanism, Warmth};
+use crate::policy::{Calibration, Class, Direction, Mechanism, Runs, Warmth};
 use crate::readback::{Context, Rules, prepare};
 
 /// How long to measure, and what.
@@ -29,12 +29,13 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// 1 to 64 MiB; a quarter, half and three quarters of the processors; 4 MiB chunks; 8 rounds; 20 s.
+    /// 1 to 64 MiB; a quarter, three eighths and three quarters of the processors; 2 MiB chunks; 8
+    /// rounds; 20 s.
     fn default() -> Self {
         let processors = cpus::usable();
-        let mut shapes: Vec<Shape> = [processors / 4, processors / 2, processors * 3 / 4]
+        let mut shapes: Vec<Shape> = [processors / 4, processors * 3 / 8, processors * 3 / 4]
             .into_iter()
-            .map(|threads| Shape::new(threads.max(1), 4 << 20))
+            .map(|threads| Shape::new(threads.max(1), Shape::CHUNK_BYTES))
             .collect();
         shapes.dedup();
         Self {
@@ -128,7 +129,7 @@ impl<'a> Bench<'a> {
                 .iter()
                 .map(|(mechanism, staging)| Arm::Staged(*mechanism, staging)),
         );
-        let mut samples = vec![Vec::new(); arms.len()];
+        let mut samples = vec![Runs::default(); arms.len()];
         // The first round makes slots and warms clocks; it does not count.
         for round in 0..=rounds {
             let mut order: Vec<usize> = (0..arms.len()).collect();
@@ -139,13 +140,14 @@ impl<'a> Bench<'a> {
                 };
                 let took = self.sample(arm, class.0, class.1)?;
                 if round > 0 {
-                    kept.push(took.as_secs_f64() * 1e9);
+                    kept.wall_ns.push(took.wall.as_secs_f64() * 1e9);
+                    kept.cpu_ns.push(took.cpu.as_secs_f64() * 1e9);
                 }
             }
         }
         let mut samples = samples.into_iter();
         let forward = samples.next().unwrap_or_default();
-        let others: Vec<(Mechanism, Vec<f64>)> = arms
+        let others: Vec<(Mechanism, Runs)> = arms
             .iter()
             .skip(1)
             .map(Arm::mechanism)
@@ -157,11 +159,11 @@ impl<'a> Bench<'a> {
         })
     }
 
-    fn sample(&self, arm: &Arm<'_>, direction: Direction, warmth: Warmth) -> Result<Duration> {
+    fn sample(&self, arm: &Arm<'_>, direction: Direction, warmth: Warmth) -> Result<Took> {
         let host = self.host(warmth)?;
         let call = self.call(&host);
         let queue = self.cl.queue();
-        let start = Instant::now();
+        let (cpu, start) = (processor_time(), Instant::now());
         match (arm, direction) {
             (Arm::Forward, _) => self.forward(direction, &call)?,
             (Arm::Prefault, _) => {
@@ -191,7 +193,10 @@ impl<'a> Bench<'a> {
         // Until the data is where it belongs, for every arm.
         // SAFETY: a live queue.
         super::backend::check("clFinish", unsafe { (self.cl.functions().finish)(queue) })?;
-        Ok(start.elapsed())
+        Ok(Took {
+            wall: start.elapsed(),
+            cpu: processor_time().saturating_sub(cpu),
+        })
     }
 
     fn host(&self, warmth: Warmth) -> Result<Mapping> {
@@ -239,6 +244,21 @@ impl<'a> Bench<'a> {
             }
         }
     }
+}
+
+/// What one run took.
+struct Took {
+    wall: Duration,
+    cpu: Duration,
+}
+
+/// Processor time of this process so far.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(
+        u64::try_from(time.tv_sec).unwrap_or(0),
+        u32::try_from(time.tv_nsec).unwrap_or(0),
+    )
 }
 
 enum Arm<'a> {

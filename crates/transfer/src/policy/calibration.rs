@@ -87,6 +87,37 @@ pub struct Timing {
     pub mechanism: Mechanism,
     /// Median in nanoseconds.
     pub ns: u64,
+    /// Median processor time of the whole process in nanoseconds; 0 in files of before it was measured.
+    #[serde(default)]
+    pub cpu_ns: u64,
+}
+
+/// Runs of one mechanism, in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Runs {
+    /// Wall time of each.
+    pub wall_ns: Vec<f64>,
+    /// Processor time of the whole process over each.
+    pub cpu_ns: Vec<f64>,
+}
+
+impl Timing {
+    fn of(mechanism: Mechanism, runs: &Runs) -> Self {
+        Self {
+            mechanism,
+            ns: whole(median(&runs.wall_ns)),
+            cpu_ns: whole(median(&runs.cpu_ns)),
+        }
+    }
+
+    fn gains_enough_on(&self, forward_ns: u64) -> bool {
+        let gain = forward_ns.saturating_sub(self.ns);
+        gain >= GAIN_NS_MIN && gain.saturating_mul(20) >= forward_ns
+    }
+
+    fn is_cheap_beside(&self, forward_cpu_ns: u64) -> bool {
+        self.cpu_ns.saturating_mul(10) <= forward_cpu_ns.saturating_mul(11)
+    }
 }
 
 /// One direction, state and size.
@@ -100,6 +131,9 @@ pub struct Class {
     pub bytes: usize,
     /// Median of the driver's own call in nanoseconds.
     pub forward_ns: u64,
+    /// Median processor time of it; 0 in files of before it was measured.
+    #[serde(default)]
+    pub forward_cpu_ns: u64,
     /// Medians of the others.
     pub options: Vec<Timing>,
     /// What to do.
@@ -183,34 +217,32 @@ impl Calibration {
 }
 
 impl Class {
-    /// Judges samples in nanoseconds, the n-th of every mechanism taken in the same round, the driver's
-    /// own first. The fastest mechanism is chosen if it is proven faster, by at least 5 % and 0.2 ms.
+    /// Judges runs, the n-th of every mechanism taken in the same round, the driver's own first. The
+    /// fastest mechanism is chosen of those that are proven faster, by at least 5 % and 0.2 ms, and take
+    /// at most 1.1 times the processor time: it is the program's, which may have other use for it.
     ///
     /// # Errors
     ///
     /// Samples that are not numbers.
     pub fn judge(
         (direction, warmth, bytes): (Direction, Warmth, usize),
-        forward: &[f64],
-        others: &[(Mechanism, Vec<f64>)],
+        forward: &Runs,
+        others: &[(Mechanism, Runs)],
     ) -> Result<Self> {
-        let forward_ns = whole(median(forward));
+        let own = Timing::of(Mechanism::Forward, forward);
         let options: Vec<Timing> = others
             .iter()
-            .map(|(mechanism, samples)| Timing {
-                mechanism: *mechanism,
-                ns: whole(median(samples)),
-            })
+            .map(|(mechanism, runs)| Timing::of(*mechanism, runs))
             .collect();
         let mut choice = Mechanism::Forward;
-        let mut best = forward_ns;
-        for ((mechanism, samples), timing) in others.iter().zip(&options) {
-            let gain = forward_ns.saturating_sub(timing.ns);
-            let is_enough = gain >= GAIN_NS_MIN && gain.saturating_mul(20) >= forward_ns;
-            if !is_enough || timing.ns >= best {
+        let mut best = own.ns;
+        for ((mechanism, runs), timing) in others.iter().zip(&options) {
+            let may = timing.gains_enough_on(own.ns) && timing.is_cheap_beside(own.cpu_ns);
+            if !may || timing.ns >= best {
                 continue;
             }
-            let judged = paired(forward, samples, &Question::lower_is_better())?;
+            let question = Question::lower_is_better();
+            let judged = paired(&forward.wall_ns, &runs.wall_ns, &question)?;
             if judged.verdict == Verdict::Faster {
                 choice = *mechanism;
                 best = timing.ns;
@@ -220,7 +252,8 @@ impl Class {
             direction,
             warmth,
             bytes,
-            forward_ns,
+            forward_ns: own.ns,
+            forward_cpu_ns: own.cpu_ns,
             options,
             choice,
         })
@@ -250,8 +283,27 @@ impl Class {
             (Mechanism::Prefault, Some(timing)) => {
                 format!("active: prefault, {:.1} x", times(timing.ns))
             }
-            _ => "off: forward is as fast".to_owned(),
+            _ => self.text_of_off(),
         }
+    }
+
+    fn text_of_off(&self) -> String {
+        let dear = self
+            .options
+            .iter()
+            .filter(|option| option.gains_enough_on(self.forward_ns))
+            .filter(|option| !option.is_cheap_beside(self.forward_cpu_ns))
+            .min_by_key(|option| option.ns);
+        dear.map_or_else(
+            || "off: forward is as fast".to_owned(),
+            |option| {
+                format!(
+                    "off: {:.1} x as fast takes {:.1} x the processor time",
+                    self.forward_ns as f64 / (option.ns as f64).max(1.0),
+                    option.cpu_ns as f64 / (self.forward_cpu_ns as f64).max(1.0)
+                )
+            },
+        )
     }
 }
 
@@ -279,10 +331,39 @@ mod tests {
 
     const CLASS: (Direction, Warmth, usize) = (Direction::Read, Warmth::Cold, 1 << 20);
 
-    fn around(ms: f64) -> Vec<f64> {
-        (0..8)
-            .map(|n| ms * 1e6 * (1.0 + 0.01 * f64::from(n % 3)))
-            .collect()
+    fn around(ms: f64) -> Runs {
+        runs(ms, ms)
+    }
+
+    fn runs(wall_ms: f64, cpu_ms: f64) -> Runs {
+        let scattered = |ms: f64| {
+            (0..8)
+                .map(|n| ms * 1e6 * (1.0 + 0.01 * f64::from(n % 3)))
+                .collect()
+        };
+        Runs {
+            wall_ns: scattered(wall_ms),
+            cpu_ns: scattered(cpu_ms),
+        }
+    }
+
+    #[test]
+    fn of_mechanisms_that_cost_more_processor_time_the_cheap_one_is_chosen() {
+        let staged = |threads| Mechanism::Staged {
+            threads,
+            chunk_bytes: 2 << 20,
+        };
+        let few = (staged(4), runs(4.0, 10.8));
+        let many = (staged(12), runs(3.0, 20.0));
+        let choose =
+            |others: &[(Mechanism, Runs)]| Class::judge(CLASS, &around(10.0), others).unwrap();
+        assert_eq!(choose(&[few, many.clone()]).choice, staged(4));
+        let class = choose(&[many]);
+        assert_eq!(class.choice, Mechanism::Forward);
+        assert_eq!(
+            class.text(),
+            "off: 3.3 x as fast takes 2.0 x the processor time"
+        );
     }
 
     #[test]
@@ -300,7 +381,7 @@ mod tests {
 
     #[test]
     fn a_small_gain_or_an_unproven_one_is_not_enough() {
-        let choose = |forward: &[f64], other: Vec<f64>| {
+        let choose = |forward: &Runs, other: Runs| {
             Class::judge(CLASS, forward, &[(Mechanism::Prefault, other)])
                 .unwrap()
                 .choice
@@ -310,7 +391,7 @@ mod tests {
         assert_eq!(choose(&around(0.3), around(0.2)), Mechanism::Forward);
         // Large but scattered.
         let mut scattered = around(5.0);
-        for (index, ns) in scattered.iter_mut().enumerate() {
+        for (index, ns) in scattered.wall_ns.iter_mut().enumerate() {
             if index % 2 == 0 {
                 *ns *= 6.0;
             }

@@ -7,7 +7,7 @@
 mod calibration;
 mod guard;
 
-pub use calibration::{Calibration, Class, Direction, Mechanism, Timing, Warmth};
+pub use calibration::{Calibration, Class, Direction, Mechanism, Runs, Timing, Warmth};
 pub use guard::Guard;
 
 use towpath_memory::cpus;
@@ -81,7 +81,7 @@ impl Policy {
                 known.unwrap_or(match direction {
                     Direction::Read => Mechanism::Prefault,
                     Direction::Write if bytes >= FORCED_BYTES_MIN => {
-                        let shape = Shape::new((cpus::usable() / 2).max(1), FORCED_CHUNK_BYTES);
+                        let shape = Shape::new((cpus::usable() / 2).max(1), Shape::CHUNK_BYTES);
                         Mechanism::staged(shape)
                     }
                     Direction::Write => Mechanism::Forward,
@@ -131,8 +131,6 @@ impl Policy {
 
 /// 1 MiB: forced staging of less is never right.
 const FORCED_BYTES_MIN: usize = 1 << 20;
-/// 4 MiB: the best of the shapes tried on the machine of `bench/record/h200`.
-const FORCED_CHUNK_BYTES: usize = 4 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -145,14 +143,17 @@ mod tests {
             warmth,
             bytes,
             forward_ns: 10_000_000,
+            forward_cpu_ns: 10_000_000,
             options: vec![
                 Timing {
                     mechanism: Mechanism::Prefault,
                     ns: 5_000_000,
+                    cpu_ns: 5_000_000,
                 },
                 Timing {
                     mechanism: staged,
                     ns: 2_000_000,
+                    cpu_ns: 8_000_000,
                 },
             ],
             choice,
