@@ -65,6 +65,15 @@ impl Pace {
         Step::Small(step)
     }
 
+    /// How many huge pages to ask for in one call: one where they may be slow, many with full credit.
+    pub(super) fn blocks_at_once(&self) -> usize {
+        if self.debt_ns.load(Ordering::Relaxed) <= -TRUST_NS {
+            BLOCKS_AT_ONCE
+        } else {
+            1
+        }
+    }
+
     /// A step of one huge page of `block` bytes took this long.
     pub(super) fn huge_took(&self, block: usize, took: Duration) {
         let small = self.small(block);
@@ -123,6 +132,10 @@ const SMALL_NS_MAX: u64 = 100_000_000;
 const DEBT_MAX_NS: i64 = 3_000_000;
 /// What a long fast time is worth: one slow page.
 const CREDIT_MAX_NS: i64 = 2_000_000;
+/// Credit with which several are asked for in one call: some three fast pages.
+const TRUST_NS: i64 = 1_500_000;
+/// A chunk's, where pages have 2 MiB.
+const BLOCKS_AT_ONCE: usize = 8;
 /// First stretch of small pages, 32 MiB: one slow huge page then costs a third of it at most.
 const STRETCH_MIN: usize = 32 << 20;
 /// Longest stretch, 256 MiB: a few hundredths of it.

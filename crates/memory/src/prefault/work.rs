@@ -90,33 +90,46 @@ impl<'a, M: Machine> Work<'a, M> {
 
     /// Whole huge pages, one by one or in small pages, as the pace says.
     fn bring_in_blocks(&self, range: Range) -> Outcome {
-        let mut at = range.address;
+        let (mut at, mut advised_to) = (range.address, range.address);
         while at < range.end() && self.may_go_on() {
             let step = self.pace.next(range.end() - at, self.block);
-            let bytes = match step {
-                Step::Huge => self.block,
-                Step::Small(bytes) => bytes,
-            };
-            let part = Range::between(at, at + bytes);
             match step {
-                Step::Huge => self.huge(part)?,
-                Step::Small(_) => self.small(part)?,
+                // What has been asked for in huge pages comes in huge pages.
+                Step::Small(bytes) if at >= advised_to => {
+                    self.small(Range::between(at, at + bytes))?;
+                    at += bytes;
+                }
+                Step::Small(_) | Step::Huge => {
+                    if at >= advised_to {
+                        advised_to = self.ask_for_huge(at, range.end());
+                    }
+                    self.huge(Range::between(at, at + self.block), at < advised_to)?;
+                    at += self.block;
+                }
             }
-            at = part.end();
         }
         Ok(())
     }
 
-    fn huge(&self, block: Range) -> Outcome {
-        // Refused where the kernel has no huge pages or the mapping cannot: then small ones come.
-        if self.machine.advise(block, Advice::HugePage).is_err() {
-            return self.bring_in(block);
+    /// Asks for huge pages from `at` on, for as many as the pace allows in one call; where that ends.
+    fn ask_for_huge(&self, at: usize, end: usize) -> usize {
+        let blocks = self.pace.blocks_at_once().saturating_mul(self.block);
+        let stride = Range::between(at, at.saturating_add(blocks).min(end));
+        match self.machine.advise(stride, Advice::HugePage) {
+            Ok(()) => stride.end(),
+            // Refused where the kernel has no huge pages or the mapping cannot: then small ones come.
+            Err(_refused) => at,
         }
+    }
+
+    fn huge(&self, block: Range, is_advised: bool) -> Outcome {
         let start = self.machine.spent();
         self.bring_in(block)?;
-        self.pace
-            .huge_took(block.len, self.machine.spent().since(start));
-        self.huge_bytes.fetch_add(block.len, Ordering::Relaxed);
+        if is_advised {
+            let took = self.machine.spent().since(start);
+            self.pace.huge_took(block.len, took);
+            self.huge_bytes.fetch_add(block.len, Ordering::Relaxed);
+        }
         Ok(())
     }
 
@@ -228,7 +241,7 @@ mod tests {
             if range.end() > self.refuse_from {
                 return Err(io::Error::from_raw_os_error(libc::EINVAL));
             }
-            let is_huge = state.advised.contains(&range);
+            let is_huge = state.advised.iter().any(|one| one.contains(range));
             let (took, faults) = match (is_huge, self.is_slow) {
                 (true, true) => (SLOW, 1),
                 (true, false) => (FAST, 1),
@@ -289,6 +302,21 @@ mod tests {
         let fake = Fake::new(true);
         let done = fake.prefault(&pace, picture(), LONG).unwrap();
         assert!(done.huge_bytes <= BLOCK, "{}", done.huge_bytes);
+    }
+
+    /// Each advice keeps all threads out of the kernel while it waits for those inside.
+    #[test]
+    fn where_huge_pages_come_fast_they_are_asked_for_by_the_chunk() {
+        let pace = Pace::new();
+        let fake = Fake::new(false);
+        let done = fake.prefault(&pace, picture(), LONG).unwrap();
+        let asked = fake.state.lock().unwrap().advised.len();
+        let blocks = done.huge_bytes / BLOCK;
+        assert!(blocks > 70 && asked <= 16, "{blocks} in {asked} calls");
+        // The next call starts with the credit of this one.
+        let fake = Fake::new(false);
+        fake.prefault(&pace, picture(), LONG).unwrap();
+        assert!(fake.state.lock().unwrap().advised.len() <= 10);
     }
 
     #[test]

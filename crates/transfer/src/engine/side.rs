@@ -291,4 +291,36 @@ mod tests {
             assert_eq!(back, packed);
         }
     }
+
+    #[test]
+    fn whole_blocks_come_huge_by_the_stores_and_edges_before_them() {
+        let mut host = towpath_memory::Mapping::anonymous(16 << 20).unwrap();
+        let start = host.range().address + 4096;
+        let bytes = (16 << 20) - 8192;
+        let footprint = Footprint::buffer(start, bytes).unwrap();
+        // SAFETY: the footprint lies in the mapping, which nothing else uses.
+        let to = unsafe { Destination::new(footprint, Bring::HugePages) };
+        let bringing = to.advise();
+        let packed: Vec<u8> = (0..=250).cycle().take(bytes).collect();
+        let chunks = crate::engine::Chunks::new(bytes, 2 << 20, start, 2 << 20);
+        let mut in_blocks = 0;
+        let before = towpath_memory::faults::of_thread();
+        for (offset, len) in (0..chunks.count()).filter_map(|chunk| chunks.at(chunk)) {
+            to.bring_in(offset, len, bringing);
+            let faults = towpath_memory::faults::of_thread();
+            to.store(offset, &packed[offset..offset + len], bringing);
+            let faults = towpath_memory::faults::of_thread() - faults;
+            if bringing.is_by_stores(Range::between(start + offset, start + offset + len)) {
+                in_blocks += faults;
+            } else {
+                assert_eq!(faults, 0, "a store met a page that was not there");
+            }
+        }
+        bringing.note_written();
+        assert!(towpath_memory::faults::of_thread() - before > 0);
+        // One each where huge pages are to be had; where memory is in pieces the kernel gives small ones.
+        assert!(in_blocks <= 8 * 512, "{in_blocks}");
+        assert_eq!(&host.as_slice()[4096..4096 + bytes], &packed[..]);
+        assert_eq!(host.as_mut_slice()[0], 0);
+    }
 }
