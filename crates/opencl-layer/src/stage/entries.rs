@@ -62,7 +62,8 @@ const ENTRIES_MAX: usize = 4;
 /// Device memory kept between copies for each queue, in bytes.
 const SCRATCH_BYTES_MAX: usize = 256 << 20;
 
-/// The staging of a queue, made at the first call and of that call's shape.
+/// The staging of a queue, made at the first call: for its chunks, and for as many threads as any
+/// later call is likely to ask for.
 pub(super) fn of(queue: cl_command_queue, shape: Shape) -> Option<Arc<Entry>> {
     if COUNT.load(Ordering::Relaxed) > 0 && !is_maker() {
         return None;
@@ -76,7 +77,8 @@ pub(super) fn of(queue: cl_command_queue, shape: Shape) -> Option<Arc<Entry>> {
         return None;
     }
     drop_aside();
-    let entry = Arc::new(make(queue, shape)?);
+    let most = Shape::new(shape.threads.max(self::shape().threads), shape.chunk_bytes);
+    let entry = Arc::new(make(queue, most)?);
     MAKER.store(std::process::id(), Ordering::Relaxed);
     entries.push(Arc::clone(&entry));
     COUNT.store(entries.len(), Ordering::Relaxed);

@@ -72,9 +72,14 @@ pub(crate) fn read(
     // SAFETY: handles of the program's own call, which the driver checks at the first command; the
     // host range is writable memory (`may`), the program's to leave alone until its call returns.
     let staged = unsafe {
-        entry
-            .staging()
-            .read(events.queue, &call, bring, waits, wants_event)
+        entry.staging().read_by(
+            shape.threads,
+            events.queue,
+            &call,
+            bring,
+            waits,
+            wants_event,
+        )
     }
     .ok()?;
     let copying = staged.moved().copying;
@@ -113,7 +118,11 @@ pub(crate) fn write(transfer: &Transfer, footprint: &Footprint, shape: Shape) ->
     };
     // SAFETY: handles of the program's own call, which the driver checks at the copy into place; the
     // host range is readable memory (`may`), the program's to leave alone until its call returns.
-    let written = unsafe { entry.staging().write(events.queue, &call, waits) };
+    let written = unsafe {
+        entry
+            .staging()
+            .write_by(shape.threads, events.queue, &call, waits)
+    };
     let copying = written.ok()?.copying;
     let Some(token) = token else {
         return Some(Done {

@@ -25,13 +25,18 @@ impl Shape {
     /// `bench/record/h200` the fastest and the one with the least processor time.
     pub const CHUNK_BYTES: usize = 2 << 20;
 
-    /// Two slots per thread.
+    /// A slot for each thread and four more under way, two per thread where there are few: a device's
+    /// link is busy with that, and pinned memory is dear to make and to keep.
     #[must_use]
     pub const fn new(threads: usize, chunk_bytes: usize) -> Self {
         let threads = if threads == 0 { 1 } else { threads };
         Self {
             chunk_bytes,
-            slots: threads.saturating_mul(2),
+            slots: if threads < SLOTS_MORE {
+                threads * 2
+            } else {
+                threads.saturating_add(SLOTS_MORE)
+            },
             threads,
         }
     }
@@ -128,6 +133,9 @@ impl<F> Ring<F> {
         failure.map_or_else(|| Ok(self.handled.load(Ordering::Relaxed)), Err)
     }
 }
+
+/// Slots beyond one for each thread.
+const SLOTS_MORE: usize = 4;
 
 #[cfg(all(test, loom))]
 mod model {

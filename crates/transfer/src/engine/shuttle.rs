@@ -81,13 +81,29 @@ impl<B: Backend> Engine<B> {
     /// Those of the backend. The destination may then hold a part; every copy that was started has
     /// ended.
     pub fn read(&self, memory: &B::Memory, offset: usize, to: &Destination) -> Result<Moved> {
+        self.read_by(self.shape.threads, memory, offset, to)
+    }
+
+    /// As [`Self::read`], by at most this many threads, the caller's included.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub fn read_by(
+        &self,
+        threads: usize,
+        memory: &B::Memory,
+        offset: usize,
+        to: &Destination,
+    ) -> Result<Moved> {
         let align = prefault::huge_block().max(page_size());
-        let chunks = self.chunks(to.bytes(), to.linear_start(), align);
+        let chunks = self.chunks(threads, to.bytes(), (to.linear_start(), align));
         let ring = Ring::new(chunks.count());
-        let slots = self.pool.take(&self.backend, self.slots_for(&chunks))?;
+        let slots = self.take_slots(threads, &chunks)?;
+        let threads = threads.min(slots.len()).max(1);
         let mut spare = Vec::new();
         for slot in slots {
-            match self.begin_read(&ring, &chunks, memory, offset, slot) {
+            match self.begin_read(&ring, &chunks, (memory, offset), slot) {
                 Begun::Flying => {}
                 Begun::Nothing(slot) => spare.push(slot),
                 Begun::Failed => break,
@@ -106,7 +122,6 @@ impl<B: Backend> Engine<B> {
             bringing,
             arrived: OnceLock::new(),
         };
-        let threads = self.threads_for(&chunks);
         threads::together(threads - 1, &|_number| self.carry_out(&job, &returned));
         let arrived = job
             .arrived
@@ -129,11 +144,26 @@ impl<B: Backend> Engine<B> {
     /// Those of the backend. The device memory may then hold a part; every copy that was started has
     /// ended.
     pub fn write(&self, from: &Source, memory: &B::Memory, offset: usize) -> Result<Moved> {
-        let chunks = self.chunks(from.bytes(), from.linear_start(), page_size());
+        self.write_by(self.shape.threads, from, memory, offset)
+    }
+
+    /// As [`Self::write`], by at most this many threads, the caller's included.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::write`].
+    pub fn write_by(
+        &self,
+        threads: usize,
+        from: &Source,
+        memory: &B::Memory,
+        offset: usize,
+    ) -> Result<Moved> {
+        let chunks = self.chunks(threads, from.bytes(), (from.linear_start(), page_size()));
         let ring = Ring::new(chunks.count());
-        let slots = self.pool.take(&self.backend, self.slots_for(&chunks))?;
+        let slots = self.take_slots(threads, &chunks)?;
+        let threads = threads.min(slots.len()).max(1);
         let returned = Mutex::new(slots);
-        let threads = self.threads_for(&chunks);
         let started = MonotonicClock.now();
         threads::together(threads - 1, &|_number| {
             self.carry_in(&ring, &chunks, from, memory, offset, &returned);
@@ -165,9 +195,10 @@ impl<B: Backend> Engine<B> {
                 );
                 ring.handled();
             }
-            let begun = self.begin_read(ring, job.chunks, job.memory, job.base, slot);
-            if let Begun::Nothing(slot) = begun {
-                put_back(returned, slot);
+            match self.begin_read(ring, job.chunks, (job.memory, job.base), slot) {
+                Begun::Nothing(slot) => put_back(returned, slot),
+                Begun::Flying => self.flush(ring),
+                Begun::Failed => {}
             }
         }
     }
@@ -225,8 +256,7 @@ impl<B: Backend> Engine<B> {
         &self,
         ring: &Ring<B::Flight>,
         chunks: &Chunks,
-        memory: &B::Memory,
-        base: usize,
+        (memory, base): (&B::Memory, usize),
         slot: B::Slot,
     ) -> Begun<B::Slot> {
         let Some((chunk, (offset, len))) = ring
@@ -238,7 +268,8 @@ impl<B: Backend> Engine<B> {
         match self.backend.start_read(memory, base + offset, len, slot) {
             Ok(flight) => {
                 ring.put(chunk, flight);
-                if chunk >= self.shape.slots || chunk == 0 {
+                if chunk == 0 {
+                    // The device begins while the others are being named.
                     self.flush(ring);
                 }
                 Begun::Flying
@@ -280,9 +311,14 @@ impl<B: Backend> Engine<B> {
     }
 
     /// Chunks of the shape's size, but small enough that every thread has two.
-    fn chunks(&self, bytes: usize, start: Option<usize>, align: usize) -> Chunks {
+    fn chunks(
+        &self,
+        threads: usize,
+        bytes: usize,
+        (start, align): (Option<usize>, usize),
+    ) -> Chunks {
         let even = bytes
-            .div_ceil((self.shape.threads * 2).max(1))
+            .div_ceil(threads.saturating_mul(2).max(1))
             .next_multiple_of(align);
         let chunk = self.shape.chunk_bytes.min(even.max(CHUNK_BYTES_MIN)).max(1);
         // Cut at huge pages where chunks hold whole ones, else at small pages.
@@ -295,12 +331,10 @@ impl<B: Backend> Engine<B> {
         Chunks::new(bytes, chunk, start.unwrap_or(0), align)
     }
 
-    fn slots_for(&self, chunks: &Chunks) -> usize {
-        self.shape.slots.min(chunks.count()).max(1)
-    }
-
-    fn threads_for(&self, chunks: &Chunks) -> usize {
-        self.shape.threads.min(chunks.count()).max(1)
+    fn take_slots(&self, threads: usize, chunks: &Chunks) -> Result<Vec<B::Slot>> {
+        let wanted = Shape::new(threads, self.shape.chunk_bytes).slots;
+        let wanted = wanted.min(self.shape.slots).min(chunks.count()).max(1);
+        self.pool.take(&self.backend, wanted)
     }
 }
 

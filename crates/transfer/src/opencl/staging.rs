@@ -82,6 +82,29 @@ impl Staging {
         wait_list: &[Handle],
         wants_event: bool,
     ) -> Result<Staged<'_>> {
+        let threads = self.engine.shape().threads;
+        // SAFETY: the caller's promise.
+        unsafe { self.read_by(threads, queue, call, bring, wait_list, wants_event) }
+    }
+
+    /// As [`Self::read`], by at most this many threads, the caller's included.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    ///
+    /// # Safety
+    ///
+    /// As [`Self::read`].
+    pub unsafe fn read_by(
+        &self,
+        threads: usize,
+        queue: Handle,
+        call: &Transfer,
+        bring: Bring,
+        wait_list: &[Handle],
+        wants_event: bool,
+    ) -> Result<Staged<'_>> {
         let footprint = call.footprint().map_err(|_unclear| UNCLEAR)?;
         let bytes = footprint.bytes();
         let rest = if wants_event {
@@ -108,7 +131,9 @@ impl Staging {
         cl.wait_behind(&copied)?;
         // SAFETY: the caller's promise.
         check("clFlush", unsafe { (cl.functions().flush)(queue) })?;
-        let moved = self.engine.read(&scratch.buffer, 0, &to.first(first));
+        let moved = self
+            .engine
+            .read_by(threads, &scratch.buffer, 0, &to.first(first));
         // A command behind one that failed may run all the same, on whatever was in the scratch.
         match moved.and_then(|moved| copied.wait().map(|()| moved)) {
             Ok(moved) => Ok(Staged {
@@ -148,11 +173,32 @@ impl Staging {
         call: &Transfer,
         wait_list: &[Handle],
     ) -> Result<Moved> {
+        let threads = self.engine.shape().threads;
+        // SAFETY: the caller's promise.
+        unsafe { self.write_by(threads, queue, call, wait_list) }
+    }
+
+    /// As [`Self::write`], by at most this many threads, the caller's included.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::write`].
+    ///
+    /// # Safety
+    ///
+    /// As [`Self::write`].
+    pub unsafe fn write_by(
+        &self,
+        threads: usize,
+        queue: Handle,
+        call: &Transfer,
+        wait_list: &[Handle],
+    ) -> Result<Moved> {
         let footprint = call.footprint().map_err(|_unclear| UNCLEAR)?;
         // SAFETY: the caller's promise.
         let from = unsafe { Source::new(footprint) };
         let scratch = self.take_scratch(footprint.bytes())?;
-        let moved = match self.engine.write(&from, &scratch.buffer, 0) {
+        let moved = match self.engine.write_by(threads, &from, &scratch.buffer, 0) {
             Ok(moved) => moved,
             Err(error) => {
                 self.give_scratch(scratch, None);
