@@ -308,7 +308,7 @@ unsafe fn looked_at(
     // With a ledger the program sees our own time too, so it is counted.
     let recorded_from = state::get().ledger().map(|_| MonotonicClock.now());
     let seen = wall(|state| {
-        table::with_patience(|table| table.before(state, real, handle, &request)).flatten()
+        table::with_patience(|table| table.before(state, real, (handle, &request), true)).flatten()
     });
     let timed = seen.filter(|seen| seen.is_timed || recorded_from.is_some());
     let Some(mut seen) = timed else {
@@ -347,7 +347,8 @@ fn in_stream(state: &State, transfer: &Transfer) {
             if !watch::must_look(*resource, &extent) {
                 return;
             }
-            table::with_patience(|table| table.before(state, real, *resource, request)).flatten()
+            table::with_patience(|table| table.before(state, real, (*resource, request), false))
+                .flatten()
         }
         Transfer::Other { resource } => {
             if watch::may_watch(*resource) {

@@ -11,7 +11,7 @@ use std::ptr;
 use libc::iovec;
 use towpath_ledger::{Counter, Outcome};
 use towpath_memory::Range;
-use towpath_transfer::textures::attached::{Attached, Survey, Taken};
+use towpath_transfer::textures::attached::{Attached, Side, Survey, Taken};
 use towpath_transfer::textures::cost::{self, Rent};
 use towpath_transfer::textures::views::Why;
 use towpath_transfer::textures::{Request, Texture};
@@ -33,8 +33,8 @@ pub(crate) struct Resource {
     survey: Survey,
     /// The last transfer that was checked, and its bytes: most are like the one before.
     last: Option<(Request, u64)>,
-    /// Transfers looked at.
-    pub(crate) turn: u32,
+    /// Whether a transfer was looked at.
+    pub(crate) is_looked_at: bool,
 }
 
 impl Resource {
@@ -51,7 +51,7 @@ impl Resource {
             texture,
             survey,
             last: None,
-            turn: 0,
+            is_looked_at: false,
         }
     }
 
@@ -114,8 +114,25 @@ impl Resource {
         Some((self.ours.as_ptr().cast_mut(), count))
     }
 
-    /// Makes one range of the pieces and hands it to the library.
-    pub(crate) fn replace(
+    /// Makes one range of the pieces; it is on trial unless it is forced.
+    pub(crate) fn map(
+        &mut self,
+        state: &State,
+        taken: &mut Taken,
+        is_forced: bool,
+    ) -> Result<(), Why> {
+        let attached = self.pieces(state);
+        let made = attached.map(&state.budget, taken, !is_forced);
+        if made.is_err()
+            && let Some(ledger) = state.ledger()
+        {
+            ledger.count(Counter::FixesFailed, 1);
+        }
+        made
+    }
+
+    /// Has the library hold what the next transfer wants of the list and the one range.
+    pub(crate) fn hold(
         &mut self,
         state: &State,
         real: &Real,
@@ -123,26 +140,32 @@ impl Resource {
         taken: &mut Taken,
     ) -> Outcome {
         let attached = self.pieces(state);
-        if let Err(why) = attached.map(&state.budget, taken) {
-            if let Some(ledger) = state.ledger() {
-                ledger.count(Counter::FixesFailed, 1);
+        let (side, view) = (attached.side(), attached.view());
+        match (side, view) {
+            (Side::One, Some(_)) if self.holds_one() => Outcome::ViewUsed,
+            (Side::One, Some(view)) => {
+                if self.exchange(real, handle, Box::new([entry(view)])) {
+                    return Outcome::ViewUsed;
+                }
+                self.unmap(taken, Some(Why::Refused));
+                Outcome::Failed
             }
-            return text(why);
+            _ => {
+                if self.holds_one() {
+                    self.exchange(real, handle, Box::default());
+                }
+                Outcome::TooSmall
+            }
         }
-        let Some(view) = attached.view() else {
-            return Outcome::Failed;
-        };
-        let one: Box<[iovec]> = Box::new([entry(view)]);
-        if self.exchange(real, handle, one) {
-            return Outcome::ViewUsed;
-        }
-        self.unmap(taken, Some(Why::Refused));
-        Outcome::Failed
     }
 
-    /// Hands the library the program's list again, if it holds one piece of ours, for good.
+    /// Hands the library the program's list again, for good.
     pub(crate) fn give_back(&mut self, real: &Real, handle: u32, taken: &mut Taken) {
-        if self.holds_one() && self.exchange(real, handle, Box::default()) {
+        let has_one = self
+            .attached
+            .as_ref()
+            .is_some_and(|attached| attached.view().is_some());
+        if has_one && (!self.holds_one() || self.exchange(real, handle, Box::default())) {
             self.unmap(taken, Some(Why::Refused));
         }
     }

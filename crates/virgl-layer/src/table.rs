@@ -170,7 +170,7 @@ impl Table {
         let survey = Survey::of(ranges(pieces));
         let is_due = must_record || state.mode() == Mode::Forced;
         let score = self.score(survey.bytes);
-        let is_lost = score.lost > score.won.saturating_add(1);
+        let is_lost = score.lost >= LOST_LEAST && score.lost / 2 > score.won;
         if is_lost && !is_due {
             return;
         }
@@ -225,33 +225,32 @@ impl Table {
     ///
     /// The library checks a transfer's rows in 32 bits. With several pieces a row outside them is copied
     /// short; with one piece GL would read past its end. So the library holds one piece only during
-    /// transfers whose every row was checked here.
+    /// transfers whose every row was checked here. `can_time`: its end will be seen.
     pub(crate) fn before(
         &mut self,
         state: &State,
         real: &Real,
-        handle: u32,
-        request: &Request,
+        (handle, request): (u32, &Request),
+        can_time: bool,
     ) -> Option<Seen> {
         if state.is_traced() && self.textures.contains_key(&handle) {
             state.trace(|| Event::Transfer(handle, *request));
         }
         let resource = self.resources.get_mut(&handle)?;
-        if resource.turn == 0 {
+        if !resource.is_looked_at {
             let (texels, uses) = watch::look_always(handle);
             let bytes = texels.saturating_mul(resource.texel_bytes());
             let pieces = resource.pieces(state);
             pieces.credit(bytes, u64::from(uses), &state.renderer);
         }
-        resource.turn = resource.turn.wrapping_add(1).max(1);
+        resource.is_looked_at = true;
         let plan = resource.checked(request);
         let bytes = plan.unwrap_or(0);
-        let turn = resource.turn;
         let mut seen = Seen {
             bytes,
             outcome: Outcome::Observed,
             saving: Nanos::ZERO,
-            is_timed: resource.pieces(state).wants_time(turn),
+            is_timed: false,
         };
         let mode = state.mode();
         if plan.is_none() || !mode.is_on() {
@@ -262,21 +261,26 @@ impl Table {
             return Some(seen);
         }
         if bytes == 0 {
-            seen.is_timed = false;
             return Some(seen);
         }
         let is_forced = mode == Mode::Forced;
         let step = resource
             .pieces(state)
             .step(bytes, &state.renderer, is_forced);
-        seen.outcome = match step {
-            Step::Mapped => Outcome::ViewUsed,
-            Step::Leave(why) => text(why),
-            Step::Map => {
-                // The time of this one is not like the others'.
-                seen.is_timed = false;
-                resource.replace(state, real, handle, &mut self.taken)
+        let answer = match step {
+            Step::Leave(why) => Err(why),
+            Step::Mapped => Ok(()),
+            Step::Map => resource.map(state, &mut self.taken, is_forced),
+        };
+        seen.outcome = if let Err(why) = answer {
+            text(why)
+        } else {
+            if can_time {
+                seen.is_timed = resource.pieces(state).is_on_trial();
+            } else {
+                resource.pieces(state).end_trial();
             }
+            resource.hold(state, real, handle, &mut self.taken)
         };
         if seen.outcome == Outcome::ViewUsed {
             seen.saving = state.renderer.saving(bytes);
@@ -332,3 +336,6 @@ impl Table {
         self.paid.entry(bytes.max(1).ilog2()).or_default()
     }
 }
+
+/// One range is no longer tried at a size at which it was lost so often, and more than twice as often as won.
+const LOST_LEAST: u32 = 4;

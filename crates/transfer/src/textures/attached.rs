@@ -6,8 +6,8 @@
 //!
 //! - pieces that follow each other in memory are one range already;
 //! - others are mapped a second time in one range when the savings missed have reached the price ([`Rent`]);
-//! - before, some transfers through the list are timed, and a range that turns out no faster is given back:
-//!   where a renderer's threads draw while it copies, the copy may cost nothing.
+//! - at first the list and the one range take turns and are timed; a range that turns out no faster is given
+//!   back: where a renderer's threads draw while it copies, the copy may cost nothing.
 
 use towpath_measure::Nanos;
 use towpath_memory::memfd::{HUGE, PAGE};
@@ -110,14 +110,12 @@ impl Survey {
         model.price(mapped, Kind::Stitched)
     }
 
-    /// Bytes that may be transferred before anything must be noted: until then one range cannot have paid,
-    /// and enough transfers are left to see what the list costs.
+    /// Bytes that may be transferred before anything must be noted: until then one range cannot have paid.
     #[must_use]
     pub fn free_bytes(&self, model: &Model, renderer: &Renderer) -> u64 {
         let due = renderer.bytes_for(self.price(model));
-        let noted = self.bytes.saturating_mul(u64::from(LISTED_LEAST));
         let least = self.bytes.saturating_mul(FREE_USES);
-        due.saturating_sub(noted).max(least)
+        due.saturating_sub(self.bytes).max(least)
     }
 }
 
@@ -141,35 +139,60 @@ pub struct Attached {
     price: Nanos,
     one: One,
     refused: Option<Why>,
-    /// Times of transfers through the list, then through the one range.
-    listed: Times,
-    viewed: Times,
+    trial: Option<Trial>,
 }
 
-/// The last times per byte.
+/// What the renderer is to hold during a transfer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "the caller must handle each")]
+pub enum Side {
+    /// The program's list.
+    List,
+    /// The one range.
+    One,
+}
+
+/// The list and the one range take turns, so that what else the machine does meets both: times per byte.
 #[derive(Clone, Copy, Debug, Default)]
-struct Times {
-    last: [f64; JUDGE_EVERY as usize],
-    calls: u32,
+struct Trial {
+    turn: usize,
+    list: [f64; PAIRS],
+    one: [f64; PAIRS],
 }
 
-impl Times {
-    fn add(&mut self, bytes: u64, wall: Nanos) {
-        let index = (self.calls % JUDGE_EVERY) as usize;
-        if let Some(place) = self.last.get_mut(index) {
+impl Trial {
+    const fn side(&self) -> Side {
+        if self.turn.is_multiple_of(2) {
+            Side::List
+        } else {
+            Side::One
+        }
+    }
+
+    /// The answer once both had all their turns.
+    fn add(&mut self, bytes: u64, wall: Nanos) -> Judged {
+        let times = match self.side() {
+            Side::List => &mut self.list,
+            Side::One => &mut self.one,
+        };
+        if let Some(place) = times.get_mut(self.turn / 2) {
             *place = wall.0 as f64 / bytes.max(1) as f64;
         }
-        self.calls = self.calls.saturating_add(1);
+        self.turn += 1;
+        if self.turn < 2 * PAIRS {
+            Judged::NotYet
+        } else if median(self.one) < median(self.list) {
+            Judged::Pays
+        } else {
+            Judged::Loses
+        }
     }
+}
 
-    /// The middle of the last ones: a transfer that was interrupted does not count.
-    fn median(&self) -> f64 {
-        let mut sorted = self.last;
-        let count = (self.calls.min(JUDGE_EVERY) as usize).max(1);
-        let sorted = sorted.get_mut(..count).unwrap_or_default();
-        sorted.sort_unstable_by(f64::total_cmp);
-        sorted.get(count / 2).copied().unwrap_or(0.0)
-    }
+/// The middle: a transfer that was interrupted does not count.
+fn median(mut times: [f64; PAIRS]) -> f64 {
+    times.sort_unstable_by(f64::total_cmp);
+    times.get(PAIRS / 2).copied().unwrap_or(0.0)
 }
 
 impl Attached {
@@ -192,8 +215,7 @@ impl Attached {
             rent: Rent::default(),
             one: One::None,
             refused: None,
-            listed: Times::default(),
-            viewed: Times::default(),
+            trial: None,
         }
     }
 
@@ -231,8 +253,7 @@ impl Attached {
         self.rent.uses = self.rent.uses.saturating_add(uses);
     }
 
-    /// What to do before a transfer of `bytes` bytes; `force` maps at the first chance, otherwise some
-    /// transfers are [timed](Self::done) first.
+    /// What to do before a transfer of `bytes` bytes; `force` maps at the first chance.
     ///
     /// Cost: arithmetic. No allocation, no system call.
     pub fn step(&mut self, bytes: u64, renderer: &Renderer, force: bool) -> Step {
@@ -243,7 +264,7 @@ impl Attached {
             return Step::Leave(why);
         }
         let saving = renderer.saving(bytes);
-        let is_due = self.listed.calls >= LISTED_LEAST && self.rent.is_due(saving, self.price);
+        let is_due = self.rent.is_due(saving, self.price);
         if !self.runs.is_empty() && (force || is_due) {
             return Step::Map;
         }
@@ -251,12 +272,14 @@ impl Attached {
         Step::Leave(Why::NotYet)
     }
 
-    /// Makes one range of the pieces: a second mapping, unless they are neighbours.
+    /// Makes one range of the pieces: a second mapping, unless they are neighbours. With `on_trial` it and the
+    /// list take turns at first, by [`side`](Self::side), until [`done`](Self::done) has judged.
     ///
     /// # Errors
     ///
     /// Why not; it is not tried again, unless the budget was full.
-    pub fn map(&mut self, budget: &Budget, taken: &mut Taken) -> Result<(), Why> {
+    pub fn map(&mut self, budget: &Budget, taken: &mut Taken, on_trial: bool) -> Result<(), Why> {
+        self.trial = on_trial.then(Trial::default);
         if self.runs.len() == 1 {
             self.one = One::Neighbours;
             return Ok(());
@@ -289,32 +312,37 @@ impl Attached {
         self.refused = self.refused.or(why);
     }
 
-    /// Whether the time of the next transfer is wanted, the `turn`-th since the list was attached.
+    /// What the renderer is to hold during the next transfer.
     #[must_use]
-    pub const fn wants_time(&self, turn: u32) -> bool {
-        match self.one {
-            One::None => self.refused.is_none(),
-            _ => self.viewed.calls <= JUDGE_EVERY || turn.is_multiple_of(TIMED_EVERY),
+    pub const fn side(&self) -> Side {
+        match (&self.one, &self.trial) {
+            (One::None, _) => Side::List,
+            (_, Some(trial)) => trial.side(),
+            (_, None) => Side::One,
         }
     }
 
-    /// Notes a transfer's time.
+    /// Whether the time of the next transfer is wanted.
+    #[must_use]
+    pub const fn is_on_trial(&self) -> bool {
+        self.trial.is_some() && !matches!(self.one, One::None)
+    }
+
+    /// Ends a trial without an answer, for transfers whose time cannot be seen.
+    pub const fn end_trial(&mut self) {
+        self.trial = None;
+    }
+
+    /// Notes a transfer's time during a trial.
     pub fn done(&mut self, bytes: u64, wall: Nanos) -> Judged {
-        if matches!(self.one, One::None) {
-            self.listed.add(bytes, wall);
+        let Some(trial) = &mut self.trial else {
             return Judged::NotYet;
+        };
+        let judged = trial.add(bytes, wall);
+        if judged != Judged::NotYet {
+            self.trial = None;
         }
-        self.viewed.add(bytes, wall);
-        // Without times of the list (forced at once) there is nothing to judge by.
-        let is_time = self.viewed.calls.is_multiple_of(JUDGE_EVERY);
-        if !is_time || self.listed.calls < LISTED_LEAST {
-            return Judged::NotYet;
-        }
-        if self.viewed.median() < self.listed.median() {
-            Judged::Pays
-        } else {
-            Judged::Loses
-        }
+        judged
     }
 
     /// Savings missed and transfers seen.
@@ -395,7 +423,7 @@ fn shareable(kind: Mapped) -> Option<u64> {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "the caller must handle each")]
 pub enum Judged {
-    /// Too few times yet.
+    /// Too few times yet, or no trial.
     NotYet,
     /// Its median time is below the list's.
     Pays,
@@ -403,14 +431,10 @@ pub enum Judged {
     Loses,
 }
 
-/// Timed transfers between two looks at whether one range pays.
-const JUDGE_EVERY: u32 = 32;
-/// Timed transfers through the list before one range may be made.
-const LISTED_LEAST: u32 = 8;
+/// Turns of each side in a trial.
+const PAIRS: usize = 16;
 /// Whole transfers that are never looked at: a texture used that seldom costs nothing.
 const FREE_USES: u64 = 16;
-/// Later, one transfer of so many is timed.
-const TIMED_EVERY: u32 = 64;
 
 #[cfg(test)]
 mod tests {
@@ -442,11 +466,10 @@ mod tests {
         let mut uses = 0;
         while attached.step(65_536, &Renderer::default(), false) != Step::Map {
             uses += 1;
-            assert!(attached.wants_time(uses));
             assert_eq!(attached.done(65_536, Nanos(1000)), Judged::NotYet);
         }
         assert!((40..200).contains(&uses), "{uses} transfers before it pays");
-        attached.map(&budget(), &mut taken).unwrap();
+        attached.map(&budget(), &mut taken, false).unwrap();
         assert_eq!(taken.mappings, 16);
         ram.bytes().get(2 * 4096, 1).unwrap().fill(9);
         let view = attached.view().unwrap();
@@ -478,7 +501,7 @@ mod tests {
             let missed = renderer.saving(free);
             assert!(free >= least * survey.bytes, "{pages}");
             if pages > 1 {
-                let rest = renderer.saving(9 * survey.bytes);
+                let rest = renderer.saving(2 * survey.bytes);
                 assert!(missed < survey.price(&model), "{pages}");
                 assert!(
                     missed.saturating_add(rest) > survey.price(&model),
@@ -500,7 +523,7 @@ mod tests {
         assert_eq!(attached.runs().len(), 1);
         let mut taken = Taken::default();
         assert_eq!(attached.step(1, &Renderer::default(), true), Step::Map);
-        attached.map(&budget(), &mut taken).unwrap();
+        attached.map(&budget(), &mut taken, false).unwrap();
         assert_eq!(taken, Taken::default(), "nothing was mapped");
         let whole = Range {
             address: base,
@@ -520,7 +543,7 @@ mod tests {
             len: 4096,
         });
         let mut attached = Attached::new(pieces.into_iter(), &Model::default());
-        let answer = attached.map(&budget(), &mut Taken::default());
+        let answer = attached.map(&budget(), &mut Taken::default(), true);
         assert_eq!(answer, Err(Why::NoFile));
         let step = attached.step(1 << 30, &Renderer::default(), true);
         assert_eq!(step, Step::Leave(Why::NoFile), "not tried again");
@@ -531,30 +554,41 @@ mod tests {
             mappings: 90,
             bytes: 0,
         };
-        assert_eq!(attached.map(&budget(), &mut taken), Err(Why::Budget));
+        let full = attached.map(&budget(), &mut taken, true);
+        assert_eq!(full, Err(Why::Budget));
         assert_eq!(taken.mappings, 90);
     }
 
     #[test]
-    fn a_mapping_is_judged_by_times() {
-        for (wall, right) in [
+    fn a_mapping_is_judged_by_times_of_both_sides_in_turn() {
+        for (one, right) in [
             (1100, Judged::Loses),
             (1000, Judged::Loses),
             (900, Judged::Pays),
         ] {
             let ram = Ram::new(64 * 4096).unwrap();
             let mut attached = scattered(&ram, 4);
-            for call in 0..40 {
-                // One of four was interrupted.
-                let wall = if call % 4 == 0 { 1_000_000 } else { 1000 };
-                assert_eq!(attached.done(1000, Nanos(wall)), Judged::NotYet);
+            assert_eq!(attached.side(), Side::List);
+            attached
+                .map(&budget(), &mut Taken::default(), true)
+                .unwrap();
+            let mut judged = Vec::new();
+            for turn in 0..2 * PAIRS as u64 {
+                assert!(attached.is_on_trial());
+                let wall = match attached.side() {
+                    Side::List => 1000,
+                    Side::One => one,
+                };
+                // The machine becomes slower half way, and one transfer in ten is interrupted.
+                let wall = wall * if turn < 16 { 1 } else { 3 };
+                let wall = if turn % 10 == 3 { 1_000_000 } else { wall };
+                judged.push(attached.done(1000, Nanos(wall)));
             }
-            attached.map(&budget(), &mut Taken::default()).unwrap();
-            let judged: Vec<Judged> = (0..64)
-                .map(|_call| attached.done(1000, Nanos(wall)))
-                .filter(|judged| *judged != Judged::NotYet)
-                .collect();
-            assert_eq!(judged, [right; 2]);
+            let last = judged.pop();
+            assert_eq!(last, Some(right));
+            assert!(judged.iter().all(|judged| *judged == Judged::NotYet));
+            assert!(!attached.is_on_trial());
+            assert_eq!(attached.side(), Side::One, "until it is given back");
         }
     }
 
@@ -562,7 +596,15 @@ mod tests {
     fn a_mapping_made_at_once_is_never_judged() {
         let ram = Ram::new(64 * 4096).unwrap();
         let mut attached = scattered(&ram, 4);
-        attached.map(&budget(), &mut Taken::default()).unwrap();
+        attached
+            .map(&budget(), &mut Taken::default(), false)
+            .unwrap();
+        assert_eq!(attached.side(), Side::One);
         assert!((0..200).all(|_| attached.done(1, Nanos(1 << 30)) == Judged::NotYet));
+        attached
+            .map(&budget(), &mut Taken::default(), true)
+            .unwrap();
+        attached.end_trial();
+        assert_eq!(attached.side(), Side::One);
     }
 }
