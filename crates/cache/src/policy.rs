@@ -1,6 +1,56 @@
-//! When the session overlay may be used for a create call, and what to do instead.
+//! Which way of saving a device gets, when the session overlay may be used for a create call, and what to
+//! do instead.
 //!
-//! Pure: the layer describes a call, this answers. `docs/cache.md` has the same table in words.
+//! Pure: the layer describes a call, this answers. `docs/cache.md` has the same tables in words.
+
+/// What a driver offers and a program does, as far as it decides how to save.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Offers {
+    /// `pipelineCreationCacheControl`.
+    pub has_cache_control: bool,
+    /// VK_KHR_pipeline_binary.
+    pub has_binaries: bool,
+    /// The driver says that it would rather use its own cache (`pipelineBinaryPrefersInternalCache`).
+    pub prefers_internal_cache: bool,
+    /// Pointers are of 32 bits: captured binaries took too much address space there (DXVK PR 5772).
+    pub is_32_bit: bool,
+    /// The program passes a VkPipelineCache of its own and keeps it (VUID-09616, 09617).
+    pub has_program_cache: bool,
+    /// The program names its pipelines itself, so that a warm start needs no SPIR-V.
+    pub names_pipelines: bool,
+}
+
+/// A way of saving.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Way {
+    /// The driver's own binaries, each once: `cache::vulkan::Binaries`.
+    Binaries,
+    /// A session cache over a base: `cache::vulkan::Overlay`.
+    Overlay,
+    /// The program's own blob, its new parts only: `cache::saving::save_blob`.
+    Blob,
+}
+
+/// The way of saving that loses least.
+///
+/// With names of the program's own, binaries spare the driver all SPIR-V. Without them both take the same
+/// time (`bench/record/h200/2026-11-30-warm-start-large.json`), and the overlay needs neither an extension
+/// nor a key per pipeline.
+#[must_use]
+pub fn way(offers: &Offers) -> Way {
+    let may_use_binaries = offers.has_binaries
+        && !offers.is_32_bit
+        && !offers.prefers_internal_cache
+        && !offers.has_program_cache;
+    if may_use_binaries && (offers.names_pipelines || !offers.has_cache_control) {
+        Way::Binaries
+    } else if offers.has_cache_control && !offers.has_program_cache {
+        Way::Overlay
+    } else {
+        Way::Blob
+    }
+}
 
 /// What a layer sees of one element of vkCreateGraphicsPipelines, vkCreateComputePipelines or
 /// vkCreateRayTracingPipelinesKHR.
@@ -204,6 +254,39 @@ mod tests {
         is_overlay_ready: true,
         mode: Mode::Fill,
     };
+
+    #[test]
+    fn the_way_of_saving_follows_what_the_driver_offers() {
+        let all = Offers {
+            has_cache_control: true,
+            has_binaries: true,
+            ..Offers::default()
+        };
+        let rows: [Row<Offers, Way>; 8] = [
+            (|_| {}, Way::Overlay),
+            (|o| o.names_pipelines = true, Way::Binaries),
+            (|o| o.has_cache_control = false, Way::Binaries),
+            (
+                |o| (o.names_pipelines, o.is_32_bit) = (true, true),
+                Way::Overlay,
+            ),
+            (
+                |o| (o.names_pipelines, o.prefers_internal_cache) = (true, true),
+                Way::Overlay,
+            ),
+            (|o| o.has_binaries = false, Way::Overlay),
+            (
+                |o| (o.has_binaries, o.has_cache_control) = (false, false),
+                Way::Blob,
+            ),
+            (|o| o.has_program_cache = true, Way::Blob),
+        ];
+        for (change, expected) in rows {
+            let mut offers = all;
+            change(&mut offers);
+            assert_eq!(way(&offers), expected, "{offers:?}");
+        }
+    }
 
     #[test]
     fn a_plain_call_without_a_cache_is_served() {

@@ -136,6 +136,58 @@ fn a_cache_that_is_fetched_again_unchanged_is_found() {
 }
 
 #[test]
+fn pipelines_made_once_frames_are_presented_are_told_from_those_before() {
+    let Some(stage) = stage("compile_us=2000") else {
+        return;
+    };
+    let ran = steps(
+        &stage.scene,
+        "swapchain compute=4 frames=70 compute=3@50 graphics=2",
+    );
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ledger = stage.ledger();
+    assert_eq!(calls(&ledger, "vkCreateComputePipelines"), 4);
+    assert_eq!(calls(&ledger, "vkCreate*Pipelines in play"), 5);
+    let in_play = ledger
+        .sites()
+        .into_iter()
+        .find(|site| site.call.ends_with("in play"));
+    assert!(in_play.unwrap().wall.0 >= 5 * 2_000_000);
+}
+
+#[test]
+fn towpath_run_says_what_was_fetched_for_nothing() {
+    let Some(stage) = stage("entry_bytes=10000") else {
+        return;
+    };
+    let place = stage.scene.path("c").to_string_lossy().into_owned();
+    let (cache, save) = (format!("cache={place}"), format!("save={place}"));
+    let words = [cache.as_str(), "compute=200", save.as_str()];
+    assert_eq!(stage.bare.steps(&words).code, Some(0));
+    let mut command = std::process::Command::new(towpath_needs::artifact("towpath"));
+    command.args(["run", "--"]);
+    command.arg(towpath_needs::artifact("towpath-vulkan-steps"));
+    command.args(words);
+    stage
+        .bare
+        .dress(&mut command, &stage.scene.path("journal-run"));
+    command
+        .env_remove("VK_ADD_LAYER_PATH")
+        .env_remove("VK_INSTANCE_LAYERS");
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("its own pipeline cache again, 3 MB for +0 KB"),
+        "{said}"
+    );
+    assert!(
+        said.contains("vkGetPipelineCacheData (unchanged)"),
+        "{said}"
+    );
+}
+
+#[test]
 fn without_ledger_fix_and_frame_log_nothing_is_intercepted_but_the_chain() {
     let Some(stage) = stage("") else { return };
     let idle = stage.bare.clone().layer(LAYER);

@@ -263,6 +263,25 @@ fn a_large_blob_is_taken_over_at_the_pace_of_play_and_quickly_once_the_program_e
     assert!(u128::from(took) < all, "{took} of {all} ms");
 }
 
+/// 200 MB would take four seconds at the pace of play; a program that ends does not wait for that.
+#[test]
+fn a_program_that_ends_in_the_middle_of_a_take_over_does_not_wait_for_its_pace() {
+    let Some(stage) = stage("entry_bytes=500000", "takeover") else {
+        return;
+    };
+    let bare = Scene::new(stage.folder.path()).script("entry_bytes=500000");
+    assert_eq!(compiles(&bare, "cache=~none compute=400 save=~c"), 400);
+    for end in ["", "leave"] {
+        fs::remove_dir_all(stage.path("store")).unwrap();
+        fs::create_dir(stage.path("store")).unwrap();
+        let began = Instant::now();
+        let ran = run(&stage.scene, &format!("cache=~c compute=1 sleep=200 {end}"));
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(3), "{end}: {took:?}");
+    }
+}
+
 #[test]
 fn pipelines_linked_from_libraries_are_served_and_shader_objects_passed_on() {
     let Some(stage) = stage("", "fill") else {

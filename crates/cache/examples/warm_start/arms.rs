@@ -45,6 +45,7 @@ pub(crate) fn run(arm: &str, settings: &Settings) -> Result<Value, Failure> {
         json!(device_ms + out["device_to_last_pipeline_ms"].as_f64().unwrap_or(0.0));
     out["summed_over_threads_ms"] = gpu.split.json();
     out["memory"] = memory();
+    out["offers"] = json!(gpu.offers());
     if arm == "named" || arm == "binaries" {
         out["binary_properties"] = json!(gpu.binary_properties());
     }

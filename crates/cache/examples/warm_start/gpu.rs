@@ -57,8 +57,11 @@ impl Gpu {
         // SAFETY: the instance is alive.
         let all = unsafe { instance.enumerate_physical_devices() }?;
         let physical = *all.get(number).ok_or("no such Vulkan device")?;
-        let has_binaries = wants_binaries && has_extension(&instance, physical, binary::NAME)?;
-        let (device, set, layout) = Self::device(&instance, physical, has_binaries)?;
+        // SAFETY: the physical device is the instance's, which was made for 1.3.
+        let offers = unsafe { towpath_cache::vulkan::offers(&instance, physical) };
+        let has_binaries = wants_binaries && offers.has_binaries;
+        let has_control = offers.has_cache_control;
+        let (device, set, layout) = Self::device(&instance, physical, has_control, has_binaries)?;
         Ok(Self {
             _entry: entry,
             instance,
@@ -75,11 +78,12 @@ impl Gpu {
     fn device(
         instance: &ash::Instance,
         physical: vk::PhysicalDevice,
+        has_control: bool,
         has_binaries: bool,
     ) -> Result<(ash::Device, vk::DescriptorSetLayout, vk::PipelineLayout), vk::Result> {
         let queues = [vk::DeviceQueueCreateInfo::default().queue_priorities(&[1.0])];
         let mut control = vk::PhysicalDevicePipelineCreationCacheControlFeatures::default()
-            .pipeline_creation_cache_control(true);
+            .pipeline_creation_cache_control(has_control);
         let mut maintenance5 =
             vk::PhysicalDeviceMaintenance5FeaturesKHR::default().maintenance5(true);
         let mut binaries = binary::Features {
@@ -119,6 +123,13 @@ impl Gpu {
     pub(crate) fn identity(&self) -> towpath_cache::Identity {
         // SAFETY: the physical device is the instance's, which was made for 1.3.
         unsafe { towpath_cache::vulkan::identity(&self.instance, self.physical) }
+    }
+
+    /// What the device offers, and the way of saving that follows from it.
+    pub(crate) fn offers(&self) -> String {
+        // SAFETY: the physical device is the instance's, which was made for 1.3.
+        let offers = unsafe { towpath_cache::vulkan::offers(&self.instance, self.physical) };
+        format!("{offers:?}, {:?}", towpath_cache::policy::way(&offers))
     }
 
     /// What the driver says of its binaries; nothing where it has none.
@@ -303,18 +314,6 @@ impl Gpu {
         }
         Ok(new)
     }
-}
-
-fn has_extension(
-    instance: &ash::Instance,
-    physical: vk::PhysicalDevice,
-    name: &std::ffi::CStr,
-) -> Result<bool, vk::Result> {
-    // SAFETY: the physical device is the instance's.
-    let all = unsafe { instance.enumerate_device_extension_properties(physical) }?;
-    Ok(all
-        .iter()
-        .any(|one| one.extension_name_as_c_str() == Ok(name)))
 }
 
 /// The Vulkan loader; on machines without one, such as bare compute nodes, NVIDIA's driver by itself.

@@ -245,6 +245,7 @@ fn environment(settings: &Settings) -> Result<Value, Failure> {
         "cpus": std::thread::available_parallelism().map_or(0, usize::from),
         "kernel": kernel.trim(),
         "driver": gpu.identity().text(),
+        "offers": gpu.offers(),
         "commit": commit.unwrap_or_default(),
     }))
 }

@@ -191,6 +191,9 @@ impl Binaries {
 
     /// The binaries that the store has under a pipeline key, handed to the driver; `None` is a miss.
     ///
+    /// A driver may refuse them when the pipeline is made, with `PIPELINE_COMPILE_REQUIRED`: take that for a
+    /// miss and compile (seen on NVIDIA 580.159.04 with SPIR-V of 165 KB, not with 17 KB).
+    ///
     /// # Errors
     ///
     /// The driver's; compile then.

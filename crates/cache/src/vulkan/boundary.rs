@@ -3,10 +3,12 @@
 use std::ffi::CStr;
 
 use ash::vk;
+use towpath_sys::vulkan::pipeline_binary as binary;
 
 use crate::bytes::len64;
 use crate::error::{Error, Result};
 use crate::identity::{Identity, driver_files};
+use crate::policy::Offers;
 use crate::saving::{BlobSource, Fetched};
 
 /// What identifies the driver of a physical device.
@@ -45,6 +47,75 @@ pub unsafe fn identity(instance: &ash::Instance, physical: vk::PhysicalDevice) -
         driver_files: driver_files(properties.vendor_id),
         extra: Vec::new(),
     }
+}
+
+/// What a physical device offers for saving pipelines; the caller adds what its program does.
+///
+/// Whether the device was made with them is the caller's to know: a feature that is offered must be
+/// switched on at vkCreateDevice.
+///
+/// # Cost
+///
+/// Three queries.
+///
+/// # Safety
+///
+/// As [`identity`].
+pub unsafe fn offers(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Offers {
+    let mut binaries = binary::Features {
+        s_type: <binary::Features as vk::TaggedStructure>::STRUCTURE_TYPE,
+        p_next: std::ptr::null_mut(),
+        pipeline_binaries: vk::FALSE,
+    };
+    // SAFETY: the physical device is the instance's by the caller's promise.
+    let all = unsafe { instance.enumerate_device_extension_properties(physical) };
+    let has_extension = all.unwrap_or_default();
+    let has_extension = has_extension
+        .iter()
+        .any(|one| one.extension_name_as_c_str() == Ok(binary::NAME));
+    let mut control = vk::PhysicalDevicePipelineCreationCacheControlFeatures::default();
+    let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut control);
+    if has_extension {
+        // Linked by hand: ash 0.38 does not know the extension.
+        binaries.p_next = features.p_next;
+        features.p_next = (&raw mut binaries).cast();
+    }
+    // SAFETY: as above; the chain's structures live on this stack.
+    unsafe { instance.get_physical_device_features2(physical, &mut features) };
+    let has_cache_control = control.pipeline_creation_cache_control == vk::TRUE;
+    let has_binaries = has_extension && binaries.pipeline_binaries == vk::TRUE;
+    // SAFETY: as above.
+    let prefers_internal_cache =
+        has_binaries && unsafe { prefers_internal_cache(instance, physical) };
+    Offers {
+        has_cache_control,
+        has_binaries,
+        prefers_internal_cache,
+        is_32_bit: size_of::<usize>() == 4,
+        ..Offers::default()
+    }
+}
+
+/// # Safety
+///
+/// As [`identity`]; the device has VK_KHR_pipeline_binary.
+unsafe fn prefers_internal_cache(instance: &ash::Instance, physical: vk::PhysicalDevice) -> bool {
+    let mut own = binary::Properties {
+        s_type: <binary::Properties as vk::TaggedStructure>::STRUCTURE_TYPE,
+        p_next: std::ptr::null_mut(),
+        internal_cache: vk::FALSE,
+        internal_cache_control: vk::FALSE,
+        prefers_internal_cache: vk::FALSE,
+        precompiled_internal_cache: vk::FALSE,
+        compressed_data: vk::FALSE,
+    };
+    let mut all = vk::PhysicalDeviceProperties2 {
+        p_next: (&raw mut own).cast(),
+        ..Default::default()
+    };
+    // SAFETY: the caller's promise; the chain's structures live on this stack.
+    unsafe { instance.get_physical_device_properties2(physical, &mut all) };
+    own.prefers_internal_cache == vk::TRUE
 }
 
 /// A fixed-size C string as text; bytes that are no text are replaced.

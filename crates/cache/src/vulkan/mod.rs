@@ -44,5 +44,5 @@ mod boundary;
 mod overlay;
 
 pub use binaries::{Binaries, Loaded};
-pub use boundary::{CacheSource, identity, raw_data};
+pub use boundary::{CacheSource, identity, offers, raw_data};
 pub use overlay::{LoadReport, Made, Overlay, Saved};

@@ -116,6 +116,24 @@ fn pipeline_binaries_need_no_cache_and_no_second_compile() {
 }
 
 #[test]
+fn the_driver_says_what_it_offers_and_the_way_follows() {
+    if !can_run(&[Need::Lavapipe]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (script, way) in [
+        ("cache_control=1;binaries=1", "Overlay"),
+        ("cache_control=1;binaries=0", "Overlay"),
+        ("cache_control=0;binaries=1", "Binaries"),
+        ("cache_control=0;binaries=0", "Blob"),
+    ] {
+        let (answer, _) = arm(folder.path(), "null", script);
+        let offers = answer["offers"].as_str().unwrap();
+        assert!(offers.ends_with(way), "{script}: {offers}");
+    }
+}
+
+#[test]
 fn binaries_under_the_programs_own_names_need_no_spirv() {
     if !can_run(&[Need::Lavapipe]) {
         return;

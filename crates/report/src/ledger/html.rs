@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Basis, Observed, cold_text, path_name, predict, stack_text, waits};
+use super::{Basis, Observed, caches, cold_text, path_name, predict, stack_text, waits};
 use crate::numbers::with_unit;
 
 /// A whole page: `title`, the `lines` above the table, the sites.
@@ -40,7 +40,8 @@ pub fn html(title: &str, lines: &[String], observed: &Observed, basis: &Basis) -
         .iter()
         .map(|line| format!("<p>{}</p>\n", escaped(line)))
         .collect();
-    let waits = waits::lines(observed);
+    let mut waits = waits::lines(observed);
+    waits.extend(caches::lines(observed));
     let waits = waits.iter().map(|line| line.trim().to_owned());
     let counters = observed.counters.iter();
     let counters = counters.filter(|(counter, _)| !waits::TOLD.contains(counter));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use towpath_ledger::{Buckets, Counter, Histogram, HostPath, LedgerFile, Outcome, Site};
 use towpath_measure::Nanos;
 
+mod caches;
 mod html;
 mod json;
 mod predict;

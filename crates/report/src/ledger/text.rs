@@ -6,7 +6,8 @@ use towpath_ledger::{Counter, Outcome, Site};
 use towpath_measure::Nanos;
 
 use super::{
-    Basis, Observed, active_calls, cold_text, path_name, predict, predicted, stack_text, waits,
+    Basis, Observed, active_calls, caches, cold_text, path_name, predict, predicted, stack_text,
+    waits,
 };
 use crate::numbers::with_unit;
 
@@ -33,7 +34,8 @@ pub fn text(observed: &Observed, basis: &Basis, limit: usize) -> String {
             path.name()
         );
     }
-    for line in waits::lines(observed) {
+    let lines = caches::lines(observed).into_iter();
+    for line in lines.chain(waits::lines(observed)) {
         let _written = writeln!(out, "{line}");
     }
     // The ring of frames tells the same number with its times.

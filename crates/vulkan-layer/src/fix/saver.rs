@@ -35,6 +35,8 @@ const IDLE: Duration = Duration::from_secs(10);
 const STORE_BYTES_MAX: u64 = 4 << 30;
 /// Above this the store's blobs are not fetched again as one: the copy would lie in the program's memory.
 const CONSOLIDATE_BYTES_MAX: u64 = 256 << 20;
+/// Above this segments are merged by `towpath cache` only: a program that ends meanwhile would wait.
+const COMPACT_BYTES_MAX: u64 = 512 << 20;
 /// Segments after which the store is tidied at the program's end, and how many bytes that may move.
 const END_SEGMENTS: u64 = 64;
 const END_BYTES_MAX: u64 = 64 << 20;
@@ -209,34 +211,31 @@ impl Shared {
         }
     }
 
-    /// Writes many blobs as one, merges and drops segments; reads and writes at the folder's pace.
+    /// Writes many blobs as one, merges segments, and drops what is over the cap; at the folder's pace.
     fn tidy(&self) {
-        let guard = SAVING.lock().unwrap_or_else(PoisonError::into_inner);
-        if ENDING.load(Ordering::Acquire) || self.is_dead.load(Ordering::Acquire) {
-            return;
-        }
         let store = self.overlay.store();
         if store.is_read_only() {
             return;
         }
         let before = self.bytes_written();
-        let blobs = store.entries(Some(Kind::OVERLAY));
-        let bytes: u64 = blobs.iter().map(|blob| blob.bytes).sum();
-        let consolidated = if bytes <= CONSOLIDATE_BYTES_MAX {
-            self.overlay.consolidate().map(|_done| ())
-        } else {
+        let done = self.consolidate().and_then(|()| {
+            // No driver call from here on: whoever ends now need not wait, since a store that is
+            // compacted may be killed at any moment.
+            let bytes = store.stats().bytes;
+            if bytes <= COMPACT_BYTES_MAX {
+                store.compact()?;
+            }
+            if bytes > STORE_BYTES_MAX {
+                store.prune(&Limits {
+                    bytes_max: Some(STORE_BYTES_MAX),
+                    ..Limits::default()
+                })?;
+            }
             Ok(())
-        };
-        let limits = Limits {
-            bytes_max: Some(STORE_BYTES_MAX),
-            ..Limits::default()
-        };
-        let tidied = consolidated
-            .and_then(|()| store.compact())
-            .and_then(|_| store.prune(&limits));
-        match tidied {
+        });
+        match done {
             // Another process does it.
-            Ok(_) | Err(Error::Busy { .. }) => {}
+            Ok(()) | Err(Error::Busy { .. }) => {}
             Err(error) => {
                 process::get().log(&format!("store not tidied: {}", error.one_line()));
             }
@@ -245,7 +244,20 @@ impl Shared {
             Counter::CacheBytesWritten,
             self.bytes_written().saturating_sub(before),
         );
-        drop(guard);
+    }
+
+    /// Has the driver write the store's blobs as one, where they are many and small enough.
+    fn consolidate(&self) -> Result<()> {
+        let _guard = SAVING.lock().unwrap_or_else(PoisonError::into_inner);
+        if ENDING.load(Ordering::Acquire) || self.is_dead.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let blobs = self.overlay.store().entries(Some(Kind::OVERLAY));
+        let bytes: u64 = blobs.iter().map(|blob| blob.bytes).sum();
+        if bytes <= CONSOLIDATE_BYTES_MAX {
+            self.overlay.consolidate()?;
+        }
+        Ok(())
     }
 
     /// Tidies a store of many small segments: programs that end within seconds would never do it else.
@@ -351,6 +363,11 @@ fn stop_at_exit() {
 extern "C" fn ending() {
     ENDING.store(true, Ordering::Release);
     if !fork::is_child() {
+        for shared in live().iter() {
+            if let Some(folder) = &shared.folder {
+                folder.set_pace(Pace::PROMPT);
+            }
+        }
         drop(SAVING.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
