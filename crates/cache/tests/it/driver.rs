@@ -8,13 +8,7 @@ use towpath_needs::{Need, artifact, can_run};
 
 /// Runs one arm of `examples/warm_start` on the mock driver; gives its answer and the driver's journal.
 fn arm(folder: &Path, name: &str, script: &str) -> (Value, String) {
-    let library = artifact("libtowpath_mock_vulkan.so");
-    let manifest = folder.join("icd.json");
-    let text = format!(
-        r#"{{"file_format_version": "1.0.1", "ICD": {{"library_path": "{}", "api_version": "1.3.0"}}}}"#,
-        library.display()
-    );
-    std::fs::write(&manifest, text).unwrap();
+    let manifest = mock(folder);
     let journal = folder.join("journal");
     let _none_yet = std::fs::remove_file(&journal);
     let output = Command::new(artifact("examples/warm_start"))
@@ -31,6 +25,38 @@ fn arm(folder: &Path, name: &str, script: &str) -> (Value, String) {
     assert!(output.status.success(), "{output:?}");
     let answer = serde_json::from_slice(&output.stdout).unwrap();
     (answer, std::fs::read_to_string(journal).unwrap_or_default())
+}
+
+/// The small example: compiled once, found at the second start.
+#[test]
+fn the_example_of_twenty_lines_is_warm_at_its_second_start() {
+    if !can_run(&[Need::Lavapipe]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = mock(folder.path());
+    for expected in ["New", "Hit"] {
+        let output = Command::new(artifact("examples/overlay"))
+            .arg(folder.path().join("store"))
+            .env("VK_ICD_FILENAMES", &manifest)
+            .env("VK_DRIVER_FILES", &manifest)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), expected);
+    }
+}
+
+/// The scripted driver's manifest.
+fn mock(folder: &Path) -> std::path::PathBuf {
+    let library = artifact("libtowpath_mock_vulkan.so");
+    let manifest = folder.join("icd.json");
+    let text = format!(
+        r#"{{"file_format_version": "1.0.1", "ICD": {{"library_path": "{}", "api_version": "1.3.0"}}}}"#,
+        library.display()
+    );
+    std::fs::write(&manifest, text).unwrap();
+    manifest
 }
 
 fn count(journal: &str, event: &str) -> usize {
