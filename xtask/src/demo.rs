@@ -18,12 +18,21 @@ pub(crate) struct Args {
     /// Pairs of runs in each scene.
     #[arg(long, default_value_t = 10)]
     pairs: u32,
-    /// Only this scene: here, emulated.
+    /// Only this scene.
     #[arg(long)]
-    scene: Option<String>,
+    scene: Option<Which>,
     /// Leaves the system's packages as they are.
     #[arg(long)]
     no_install: bool,
+}
+
+/// A scene's name.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+enum Which {
+    /// darktable on PoCL as it is here.
+    Here,
+    /// The seed's machine.
+    Emulated,
 }
 
 /// Nanoseconds that the emulated driver charges for each page that is still cold: 2318 ms for 39,366
@@ -50,8 +59,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     start(&cargo(), &words)?;
     let program = prepare()?;
-    let wanted = |scene: &str| args.scene.as_deref().is_none_or(|only| only == scene);
-    if wanted("here") {
+    let wanted = |scene: Which| args.scene.is_none_or(|only| only == scene);
+    if wanted(Which::Here) {
         say("\nScene 1: darktable on PoCL as it is on this machine.");
         let here = Scene {
             name: "here",
@@ -61,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         };
         scene(&program, args.pairs, &here)?;
     }
-    if wanted("emulated") {
+    if wanted(Which::Emulated) {
         say(
             "\nScene 2 (EMULATED): the seed's machine. A layer between ours and PoCL charges 59 us for \
              each destination page that is still cold when the driver gets the call.",
@@ -142,6 +151,7 @@ fn scene(program: &Darktable, pairs: u32, scene: &Scene<'_>) -> Result<()> {
         .args(export.get_args())
         // What is calibrated stays in the demo's folder, as all that it makes.
         .env("XDG_STATE_HOME", program.folder().join("state"))
+        .env("POCL_CACHE_DIR", program.folder().join("pocl"))
         .envs(scene.environment.iter().map(|(name, value)| (name, value)))
         .status()
         .context("cannot start towpath")?;

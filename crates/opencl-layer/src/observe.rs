@@ -129,7 +129,7 @@ fn read(state: &State, transfer: &Transfer, footprint: &Footprint) -> Deed {
     }
     let fixes = state.fixes();
     let device = devices::of(transfer.events.queue);
-    let rules = device.map_or_else(Rules::default, |device| device.rules);
+    let rules = rules_for(device, footprint.bytes());
     let plan = readback::prepare(
         footprint,
         &Context {
@@ -182,6 +182,16 @@ fn read(state: &State, transfer: &Transfer, footprint: &Footprint) -> Deed {
         calls::flush(transfer.events.queue);
     }
     Deed::forward(cold_bytes, plan.run().outcome).with_faults(faults)
+}
+
+/// The numbers by which a read of `bytes` is prefaulted.
+fn rules_for(device: Option<&devices::Device>, bytes: usize) -> Rules {
+    let Some(device) = device else {
+        return Rules::default();
+    };
+    let mut rules = device.rules;
+    rules.skip_huge = bytes >= rules.floor_bytes && device.policy.skips_huge(bytes);
+    rules
 }
 
 /// Stages a write where that is chosen and allowed.

@@ -2,11 +2,10 @@
 #![expect(unsafe_code, reason = "calls the driver's functions")]
 
 mod callbacks;
+mod copies;
 mod maps;
 mod objects;
-mod reads;
 mod svm;
-mod writes;
 
 use std::mem::offset_of;
 
@@ -30,12 +29,12 @@ pub(crate) fn fill(table: &mut cl_icd_dispatch, entries: usize) {
         };
     }
     intercept! {
-        clEnqueueReadBuffer: reads::read_buffer;
-        clEnqueueReadBufferRect: reads::read_buffer_rect;
-        clEnqueueReadImage: reads::read_image;
-        clEnqueueWriteBuffer: writes::write_buffer;
-        clEnqueueWriteBufferRect: writes::write_buffer_rect;
-        clEnqueueWriteImage: writes::write_image;
+        clEnqueueReadBuffer: copies::read_buffer;
+        clEnqueueReadBufferRect: copies::read_buffer_rect;
+        clEnqueueReadImage: copies::read_image;
+        clEnqueueWriteBuffer: copies::write_buffer;
+        clEnqueueWriteBufferRect: copies::write_buffer_rect;
+        clEnqueueWriteImage: copies::write_image;
         clEnqueueSVMMemcpy: svm::memcpy;
         clSVMAlloc: svm::alloc;
         clSVMFree: svm::free;
@@ -59,7 +58,7 @@ pub(crate) fn are_in(table: &cl_icd_dispatch) -> bool {
 
 /// Puts the entry by which this layer knows its own table.
 pub(crate) fn put_read(table: &mut cl_icd_dispatch) {
-    table.clEnqueueReadBuffer = Some(reads::read_buffer);
+    table.clEnqueueReadBuffer = Some(copies::read_buffer);
 }
 
 /// Flushes the program's queue; an error is the driver's to repeat at the program's own call.

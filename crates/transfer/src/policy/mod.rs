@@ -49,6 +49,16 @@ impl Policy {
         rules
     }
 
+    /// Whether a cold read of `bytes` into memory that gets huge pages by itself is left to the driver:
+    /// measured, and bringing pages in was not faster at that size.
+    #[must_use]
+    pub fn skips_huge(&self, bytes: usize) -> bool {
+        let calibration = self.calibration.as_ref();
+        let chosen =
+            calibration.and_then(|known| known.choose(Direction::Read, Warmth::ColdHuge, bytes));
+        chosen == Some(Mechanism::Forward)
+    }
+
     /// What to do with a transfer of `bytes`, if all forms are allowed for it.
     ///
     /// Without a calibration a read is left to the rule table ([`Mechanism::Prefault`] stands for "as it
@@ -179,11 +189,27 @@ mod tests {
         assert_eq!(read(1 << 30), staged);
         assert_eq!(policy.rules().floor_bytes, 16 << 20);
         assert_eq!(policy.rules().prefault_pays, Some(true));
+        assert!(!policy.skips_huge(64 << 20), "not measured");
         // Off is off, and forced takes the fastest whatever the gain.
         let off = policy.choose(Mode::Off, Direction::Read, Warmth::Cold, 1 << 30);
         assert_eq!(off, Mechanism::Forward);
         let forced = policy.choose(Mode::Forced, Direction::Read, Warmth::Cold, 1 << 20);
         assert_eq!(forced, staged);
+    }
+
+    #[test]
+    fn memory_that_comes_huge_is_left_to_the_driver_at_the_sizes_where_that_was_as_fast() {
+        let huge = |bytes, choice| class(Direction::Read, Warmth::ColdHuge, bytes, choice);
+        let calibration = Calibration {
+            classes: vec![
+                huge(4 << 20, Mechanism::Forward),
+                huge(16 << 20, Mechanism::Prefault),
+                huge(64 << 20, Mechanism::Forward),
+            ],
+        };
+        let policy = Policy::new(Some(calibration));
+        let sizes = [4 << 20, 20 << 20, 64 << 20].map(|bytes| policy.skips_huge(bytes));
+        assert_eq!(sizes, [true, false, true]);
     }
 
     #[test]

@@ -128,7 +128,7 @@ fn is_forwarded(cell: &Samples, policy: &Policy, fixes: Fixes) -> bool {
     };
     let rules = policy.rules();
     let chosen = policy.choose(mode, Direction::Read, warmth, cell.bytes);
-    let comes_huge = cell.state == State::ColdHuge.name() && rules.skip_huge;
+    let comes_huge = cell.state == State::ColdHuge.name() && policy.skips_huge(cell.bytes);
     match chosen {
         Mechanism::Forward => true,
         Mechanism::Prefault => {
