@@ -62,6 +62,50 @@ fn both_directions_keep_every_sample_of_every_arm() {
     }
 }
 
+/// The third form's destination begins at an odd address; the command checks every byte.
+#[test]
+fn the_three_forms_of_pixel_read_are_checked_and_printed_in_glbenchs_lines() {
+    if !can_run(&[Need::Pocl]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let options = [
+        "readback",
+        "--glbench",
+        "--device",
+        "portable",
+        "--rounds",
+        "2",
+    ];
+    let more = [
+        "--states",
+        "warm,cold",
+        "--threads",
+        "2",
+        "--chunks",
+        "512K",
+    ];
+    let output = bench(&[&options[..], &more[..]].concat(), folder.path());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}");
+    for form in ["pixel_read", "pixel_read_2", "pixel_read_3"] {
+        for arm in [
+            "warm.forward",
+            "cold.prefault",
+            "warm.staged_2x512K",
+            "warm.pinned",
+        ] {
+            let start = format!("@RESULT: {form}.{arm} ");
+            let line = text.lines().find(|line| line.starts_with(&start));
+            let line = line.unwrap_or_else(|| panic!("{start} in {text}"));
+            assert!(
+                line.contains(" mpixels_sec") && line.ends_with("[none]"),
+                "{line}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_device_that_is_not_there_is_named_with_those_that_are() {
     if !can_run(&[Need::Pocl]) {

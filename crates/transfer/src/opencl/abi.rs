@@ -209,6 +209,8 @@ pub(super) const IMAGE_2D: u32 = 0x10f1;
 pub(super) const EVENT_STATUS: u32 = 0x11d3;
 /// Red, green, blue, alpha.
 pub(super) const RGBA: u32 = 0x10b5;
+/// Eight bits, 0 to 1.
+pub(super) const UNORM_INT8: u32 = 0x10d2;
 /// 32-bit floating point.
 pub(super) const FLOAT: u32 = 0x10de;
 

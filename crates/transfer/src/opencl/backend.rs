@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::abi::{
     EVENT_STATUS, FALSE, FLOAT, Functions, Handle, IMAGE_2D, ImageDescription, ImageFormat,
-    MAP_READ_WRITE, MEM_ALLOC_HOST_PTR, MEM_READ_WRITE, RGBA, SUCCESS, TRUE,
+    MAP_READ_WRITE, MEM_ALLOC_HOST_PTR, MEM_READ_WRITE, RGBA, SUCCESS, TRUE, UNORM_INT8,
 };
 use crate::engine::{Backend, Error, Pinned, Result};
 
@@ -165,9 +165,22 @@ impl Cl {
     ///
     /// - [`Error::Driver`].
     pub fn image(&self, width: usize, height: usize) -> Result<Image> {
+        self.image_of(FLOAT, width, height)
+    }
+
+    /// Makes a two-dimensional image of four bytes per pixel.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::Driver`].
+    pub fn byte_image(&self, width: usize, height: usize) -> Result<Image> {
+        self.image_of(UNORM_INT8, width, height)
+    }
+
+    fn image_of(&self, channel: u32, width: usize, height: usize) -> Result<Image> {
         let format = ImageFormat {
             order: RGBA,
-            channel: FLOAT,
+            channel,
         };
         let description = ImageDescription {
             kind: IMAGE_2D,

@@ -27,6 +27,8 @@ pub(super) enum Device {
     Rect(Buffer, usize, usize, usize),
     /// An image and its width and height.
     Image(Image, usize, usize),
+    /// An image of bytes, its side, and the host's row pitch (0: packed).
+    Pixels(Image, usize, usize),
 }
 
 impl Device {
@@ -67,6 +69,20 @@ impl Device {
                     shape: ImageShape::D2,
                     element_bytes: PIXEL_BYTES,
                     row_pitch: 0,
+                    slice_pitch: 0,
+                },
+            },
+            Self::Pixels(image, side, row_pitch) => Transfer {
+                region: Region::Image {
+                    memory: image.handle(),
+                    origin: [0; 3],
+                    region: [*side, *side, 1],
+                },
+                host,
+                rows: HostRows::Image {
+                    shape: ImageShape::D2,
+                    element_bytes: 4,
+                    row_pitch: *row_pitch,
                     slice_pitch: 0,
                 },
             },

@@ -20,7 +20,20 @@ pub(super) enum Kind {
     Rect,
     /// A two-dimensional image of four floats.
     Image,
+    /// glbench's `pixel_read`, rows at multiples of four bytes.
+    PixelRead,
+    /// Its `pixel_read_2`, rows packed.
+    PixelRead2,
+    /// Its `pixel_read_3`, packed and to an odd address.
+    PixelRead3,
 }
+
+/// glbench's forms of reading the window back: 512 x 512 pixels of four bytes.
+pub(super) const PIXEL_READS: [Kind; 3] = [Kind::PixelRead, Kind::PixelRead2, Kind::PixelRead3];
+/// Side of that window.
+const WINDOW: usize = 512;
+/// Pixels of it: glbench divides by microseconds, which gives millions of pixels a second.
+pub(super) const WINDOW_PIXELS: usize = WINDOW * WINDOW;
 
 impl Kind {
     pub(super) const fn name(self) -> &'static str {
@@ -28,11 +41,30 @@ impl Kind {
             Self::Buffer => "buffer",
             Self::Rect => "rect",
             Self::Image => "image",
+            Self::PixelRead => "pixel_read",
+            Self::PixelRead2 => "pixel_read_2",
+            Self::PixelRead3 => "pixel_read_3",
+        }
+    }
+
+    /// Bytes from an aligned address to the destination.
+    pub(super) const fn shift(self) -> usize {
+        match self {
+            Self::PixelRead3 => 1,
+            _ => 0,
         }
     }
 
     /// Makes device memory of that kind; `None` if the size makes no image.
     pub(super) fn make(self, cl: &Cl, bytes: usize) -> Result<Option<Device>> {
+        if PIXEL_READS.contains(&self) {
+            let image = cl.byte_image(WINDOW, WINDOW).context("no image")?;
+            let pitch = match self {
+                Self::PixelRead => WINDOW * 4,
+                _ => 0,
+            };
+            return Ok(Some(Device::Pixels(image, WINDOW, pitch)));
+        }
         if self == Self::Buffer {
             let buffer = cl.buffer(bytes).context("no device memory")?;
             return Ok(Some(Device::Buffer(buffer)));

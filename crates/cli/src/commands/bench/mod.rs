@@ -36,7 +36,7 @@ enum What {
     /// Measures each OpenCL device once and stores which fix pays at which size.
     Calibrate(calibrate::Args),
     /// Device to host: driver, prefault, staging, and the pinned ceiling.
-    Readback(transfer::Args),
+    Readback(ReadbackArgs),
     /// Our OpenCL layer against the driver alone, cell by cell: what is proven slower, and averages.
     Layer(layer::Args),
     /// Host to device: driver, staging, and the pinned ceiling; or textures from scattered memory.
@@ -45,6 +45,21 @@ enum What {
     Cache(cache::Args),
     /// Sync objects: checks, signals, waits, round trips, frames.
     Waits(waits::Args),
+}
+
+/// Options of `bench readback`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  towpath bench readback --device NVIDIA --json readback.json\n  \
+                  towpath bench readback --glbench"
+)]
+struct ReadbackArgs {
+    #[command(flatten)]
+    transfer: transfer::Args,
+    /// glbench's three pixel_read forms in place of the sizes: a window of 512 x 512 pixels of four
+    /// bytes, rows at multiples of four bytes, packed, and packed to an odd address. Also in its lines.
+    #[arg(long)]
+    glbench: bool,
 }
 
 /// Options of `bench upload`.

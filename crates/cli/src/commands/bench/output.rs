@@ -10,7 +10,7 @@ use towpath_measure::sample::{median, quantile, sorted};
 use towpath_report::Machine;
 
 use super::arm::mib;
-use super::cell::{ArmResult, CellResult, Kind};
+use super::cell::{ArmResult, CellResult, Kind, PIXEL_READS, WINDOW_PIXELS};
 use super::memory::State;
 use super::transfer::Args;
 
@@ -85,6 +85,7 @@ fn render(document: &Document) -> String {
         device.name, device.platform, device.driver, document.rounds
     );
     for cell in &document.cells {
+        text.push_str(&glbench_lines(cell));
         let wall = |arm: &ArmResult| millis(arm, |sample| sample.wall_ns);
         let forward = cell.arms.first().map_or(0.0, |arm| median(&wall(arm)));
         // Writing to a string cannot fail.
@@ -120,6 +121,24 @@ fn render(document: &Document) -> String {
                 median(&millis(arm, |sample| sample.free_ns)),
             );
         }
+    }
+    text
+}
+
+/// glbench's lines for its `pixel_read` forms, one for each arm; nothing for other cells.
+fn glbench_lines(cell: &CellResult) -> String {
+    let is_one = PIXEL_READS.iter().any(|kind| kind.name() == cell.kind);
+    let mut text = String::new();
+    for arm in cell.arms.iter().filter(|_arm| is_one) {
+        let micros = median(&millis(arm, |sample| sample.wall_ns)) * 1e3;
+        let name = format!("{}.{}.{}", cell.kind, cell.state, arm.arm.replace(' ', "_"));
+        // Writing to a string cannot fail.
+        let _ok = writeln!(
+            text,
+            "@RESULT: {name:<45} = {:>10.2} {:<15} [none]",
+            WINDOW_PIXELS as f64 / micros.max(1e-3),
+            "mpixels_sec"
+        );
     }
     text
 }

@@ -9,9 +9,10 @@ use towpath_memory::{Mapping, Prefault, prefault};
 use towpath_transfer::engine::{Backend, Bring, Pinned};
 use towpath_transfer::opencl::{Cl, Slot};
 
+use super::ReadbackArgs;
 use super::arm::{Arm, Meter, Sample, ns};
 use super::calls::{self, Device, Work};
-use super::cell::{self, CellResult, Kind, Stagings};
+use super::cell::{self, CellResult, Kind, PIXEL_READS, Stagings, WINDOW_PIXELS};
 use super::memory::{State, fresh, pattern, warm_host};
 use super::output::{self, Document};
 use super::transfer::Args;
@@ -21,27 +22,39 @@ use super::transfer::Args;
 /// # Errors
 ///
 /// As the command's.
-pub(super) fn run(args: &Args) -> Result<ExitCode> {
+pub(super) fn run(args: &ReadbackArgs) -> Result<ExitCode> {
+    let (args, is_glbench) = (&args.transfer, args.glbench);
     let (device, cl) = args.open()?;
     let mut random = Random::new(args.seed);
     let mut stagings = Stagings::new(&cl);
     let progress = output::Progress::new();
     let mut cells = Vec::new();
-    for bytes in args.sizes(&device) {
-        for kind in kinds(args.is_quick()) {
+    let cases: Vec<(usize, &[Kind])> = if is_glbench {
+        vec![(WINDOW_PIXELS * 4, PIXEL_READS.as_slice())]
+    } else {
+        let sizes = args.sizes(&device).into_iter();
+        sizes.map(|bytes| (bytes, kinds(args.is_quick()))).collect()
+    };
+    for (bytes, kinds) in cases {
+        for kind in kinds {
             let kind = *kind;
-            if kind == Kind::Image && !device.has_images {
+            if (kind == Kind::Image || is_glbench) && !device.has_images {
                 continue;
             }
             let Some(memory) = kind.make(&cl, bytes)? else {
                 continue;
             };
-            let mut bench = Bench::new(&cl, memory, bytes)?;
+            let mut bench = Bench::new(&cl, memory, bytes, kind.shift())?;
             for state in args.states() {
                 progress.say(kind, bytes, *state);
                 cells.push(bench.cell(args, kind, *state, &mut stagings, &mut random)?);
             }
-            for overlap in args.overlaps() {
+            let overlaps = if is_glbench {
+                Vec::new()
+            } else {
+                args.overlaps()
+            };
+            for overlap in overlaps {
                 progress.say(kind, bytes, State::Cold);
                 bench.overlap_with(overlap)?;
                 let mut cell = bench.cell(args, kind, State::Cold, &mut stagings, &mut random)?;
@@ -72,13 +85,15 @@ struct Bench<'a> {
     memory: Device,
     expected: Vec<u8>,
     warm: Mapping,
+    /// Bytes from the start of memory to where the call's destination begins.
+    shift: usize,
     pinned: Option<Slot>,
     /// Work to queue before each call, and for how long.
     work: Option<(Work, Duration)>,
 }
 
 impl<'a> Bench<'a> {
-    fn new(cl: &'a Cl, memory: Device, bytes: usize) -> Result<Self> {
+    fn new(cl: &'a Cl, memory: Device, bytes: usize, shift: usize) -> Result<Self> {
         let expected = pattern(bytes, 3);
         calls::write(cl, &memory.call(expected.as_ptr().expose_provenance()))?;
         // Where the driver has no pinned memory of that size there is no ceiling to show.
@@ -87,7 +102,8 @@ impl<'a> Bench<'a> {
             cl,
             memory,
             expected,
-            warm: fresh(bytes, State::Warm)?,
+            warm: fresh(bytes + shift, State::Warm)?,
+            shift,
             pinned,
             work: None,
         })
@@ -143,24 +159,29 @@ impl<'a> Bench<'a> {
         }
         if state == State::Warm {
             self.warm.as_mut_slice().fill(0);
-            let call = self.memory.call(self.warm.range().address);
+            let call = self.memory.call(self.warm.range().address + self.shift);
             let sample = measure(self.cl, arm, &call, state, stagings)?;
-            check(self.warm.as_slice(), &self.expected)?;
+            check(self.arrived(&self.warm), &self.expected)?;
             return Ok(sample);
         }
         let bytes = self.expected.len();
         warm_host(bytes)?;
-        let destination = fresh(bytes, state)?;
-        let call = self.memory.call(destination.range().address);
+        let destination = fresh(bytes + self.shift, state)?;
+        let call = self.memory.call(destination.range().address + self.shift);
         if let Some((work, length)) = &self.work {
             work.queue(self.cl, *length)?;
         }
         let mut sample = measure(self.cl, arm, &call, state, stagings)?;
-        check(destination.as_slice(), &self.expected)?;
+        check(self.arrived(&destination), &self.expected)?;
         let start = Instant::now();
         drop(destination);
         sample.free_ns = ns(start.elapsed());
         Ok(sample)
+    }
+
+    /// What a read left in `memory`.
+    fn arrived<'m>(&self, memory: &'m Mapping) -> &'m [u8] {
+        memory.as_slice().get(self.shift..).unwrap_or_default()
     }
 
     fn pinned(&mut self) -> Result<Sample> {

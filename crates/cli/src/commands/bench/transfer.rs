@@ -12,7 +12,6 @@ use super::memory::State;
 /// Options of both directions.
 #[derive(Debug, clap::Args)]
 #[group(id = "transfer")]
-#[command(after_help = "Example:\n  towpath bench readback --device NVIDIA --json readback.json")]
 pub(crate) struct Args {
     /// The first device whose name or platform has this in it, whatever the case.
     #[arg(long, value_name = "NAME", default_value = "")]
@@ -33,7 +32,7 @@ pub(crate) struct Args {
     /// Threads of the staged arms [default: a quarter, half and three quarters of the processors].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     threads: Vec<usize>,
-    /// Chunks of the staged arms, with K or M [default: 4M; 2M and 8M too without --quick].
+    /// Chunks of the staged arms, with K or M [default: 2M; 1M and 4M too without --quick].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = bytes)]
     chunks: Vec<usize>,
     /// Cold reads also behind queued device work, as multiples of the prefault's time [default: none
@@ -129,9 +128,9 @@ impl Args {
         let mut chunks = self.chunks.clone();
         if chunks.is_empty() {
             chunks = if self.quick {
-                vec![4 << 20]
+                vec![Shape::CHUNK_BYTES]
             } else {
-                vec![2 << 20, 4 << 20, 8 << 20]
+                vec![Shape::CHUNK_BYTES, 1 << 20, 4 << 20]
             };
         }
         let mut shapes: Vec<Shape> = threads
