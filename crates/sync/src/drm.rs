@@ -56,6 +56,8 @@ struct Handle {
     is_private: AtomicBool,
     /// How often this process had forked when the object was made.
     forks: u64,
+    /// The process that made it: a child has the same open file, and must not take the handle from its parent.
+    maker: u32,
     /// Highest point seen done, while private.
     reached: AtomicU64,
     /// Whether `twin` says what the kernel's object does: private, signalled and reset only.
@@ -88,6 +90,9 @@ pub enum Signaller {}
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        if self.maker != std::process::id() {
+            return;
+        }
         let mut argument = SyncobjDestroy {
             handle: self.number,
             pad: 0,
@@ -135,6 +140,7 @@ impl Drm {
             number: handle,
             is_private: AtomicBool::new(is_private),
             forks: forks::count(),
+            maker: std::process::id(),
             reached: AtomicU64::new(0),
             has_twin: AtomicBool::new(is_private),
             twin: local::Object::new(signaled),

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::run::{cargo, has_program, root, run as start, run_with, say};
 
+mod check;
 mod notices;
 mod texts;
 mod tree;
@@ -24,6 +25,9 @@ pub(crate) struct Args {
     /// Leaves the symbols of programs and libraries in.
     #[arg(long)]
     no_strip: bool,
+    /// Tries what an earlier run made, and makes nothing.
+    #[arg(long)]
+    check: bool,
 }
 
 /// What the release build must make: the packages with something to install.
@@ -36,30 +40,30 @@ const PACKAGES: [&str; 6] = [
     "towpath-drm-shim",
 ];
 
-/// libtowpath.so must stay a library that a game can ship: 3 MiB, stripped.
-const LIBRARY_LIMIT: u64 = 3 << 20;
-
 /// Builds, lays the tree, tries it, and packs it.
 ///
 /// # Errors
 ///
-/// If something cannot be built or written, if the tree does not work, or if libtowpath.so is too large.
+/// If something cannot be built or written, or does not work once it is installed: see [`check`].
 pub(crate) fn run(args: &Args) -> Result<()> {
+    let target = Target::new(std::env::consts::ARCH)?;
+    let out = root().join(&args.out);
+    let tree = out.join(target.tree_name());
+    if args.check {
+        return try_out(&out, &tree, &target, !args.no_strip);
+    }
     say("Building towpath, its layers and libtowpath.");
     let mut words = vec!["build", "--release", "--locked"];
     for package in PACKAGES {
         words.extend(["-p", package]);
     }
     start(&cargo(), &words)?;
-    let target = Target::new(std::env::consts::ARCH)?;
-    let out = root().join(&args.out);
     let made = out.join("made");
     clear(&made)?;
     let program = root().join("target/release/towpath");
     write_by(&program, "--write-man", &made.join("man"))?;
     write_by(&program, "--write-completions", &made.join("completions"))?;
 
-    let tree = out.join(target.tree_name());
     clear(&tree)?;
     for entry in plan(&made)? {
         entry.place(&tree)?;
@@ -69,9 +73,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     } else {
         strip(&tree)?;
     }
-    try_out(&tree)?;
     archive(&out, &target)?;
-    debian(&out, &tree, &target)
+    debian(&out, &tree, &target)?;
+    try_out(&out, &tree, &target, !args.no_strip)
+}
+
+fn try_out(out: &Path, tree: &Path, target: &Target, is_stripped: bool) -> Result<()> {
+    check::tree(tree, is_stripped)?;
+    let package = package_file(out, target);
+    if package.is_file() {
+        check::package(&package, out)?;
+    }
+    Ok(())
+}
+
+fn package_file(out: &Path, target: &Target) -> PathBuf {
+    out.join(format!("towpath_{}_{}.deb", texts::VERSION, target.debian))
 }
 
 /// The whole tree: what comes from the repository, from the build and from the program itself.
@@ -149,52 +166,6 @@ fn strip(tree: &Path) -> Result<()> {
             start("strip", &[what, &path.display().to_string()])?;
         }
     }
-    let library = tree.join("lib/libtowpath.so");
-    let bytes = fs::metadata(&library)?.len();
-    say(&format!("libtowpath.so: {bytes} bytes, stripped."));
-    if bytes > LIBRARY_LIMIT {
-        bail!("libtowpath.so has {bytes} bytes stripped, more than {LIBRARY_LIMIT}");
-    }
-    Ok(())
-}
-
-/// The installed program must find the installed layers, and a C program the library by pkg-config.
-fn try_out(tree: &Path) -> Result<()> {
-    let status = Command::new(tree.join("bin/towpath"))
-        .args(["layers", "status"])
-        .output()
-        .context("cannot start the installed program")?;
-    let text = String::from_utf8_lossy(&status.stdout);
-    let folder = tree.join("lib/towpath").canonicalize()?;
-    let found = text.matches(&folder.display().to_string()).count();
-    if !status.status.success() || found < 2 {
-        bail!("the installed program does not find its layers:\n{text}");
-    }
-    if !has_program("pkg-config") || !has_program("cc") {
-        say("No pkg-config or no cc here: the C side of the tree is not tried.");
-        return Ok(());
-    }
-    let program = tree.with_file_name("try-c");
-    let source = tree.join("share/doc/towpath/examples/syncobj.c");
-    let line = format!(
-        "cc -std=c99 '{}' $(pkg-config --cflags --libs towpath) -lpthread -o '{}' && '{1}'",
-        source.display(),
-        program.display()
-    );
-    let library = tree.join("lib");
-    let environment = [
-        (
-            "PKG_CONFIG_PATH",
-            library.join("pkgconfig").display().to_string(),
-        ),
-        ("LD_LIBRARY_PATH", library.display().to_string()),
-    ];
-    let environment: Vec<(&str, &str)> = environment
-        .iter()
-        .map(|(name, value)| (*name, value.as_str()))
-        .collect();
-    run_with("sh", &["-c", &line], &environment)?;
-    fs::remove_file(program)?;
     Ok(())
 }
 
@@ -259,7 +230,7 @@ fn debian(out: &Path, tree: &Path, target: &Target) -> Result<()> {
     for (path, text) in control {
         Entry::new(Source::Text(text), path).place(&folder)?;
     }
-    let file = out.join(format!("towpath_{}_{}.deb", texts::VERSION, target.debian));
+    let file = package_file(out, target);
     let words = [
         "--build",
         "--root-owner-group",

@@ -94,3 +94,17 @@ fn ledgers(folder: &Path) -> usize {
         .filter(|path| path.extension().is_some_and(|ending| ending == "ledger"))
         .count()
 }
+
+#[test]
+fn threads_forks_limits_and_closing_do_no_harm() {
+    if !can_run(&[Need::Cc]) {
+        return;
+    }
+    let installed = Installed::new();
+    let program = installed.build("cc", &source("hostile.c"), &["-std=c11", "-ldl"]);
+    says_ok(
+        Command::new(program)
+            .arg(installed.copy("another.so"))
+            .arg(installed.path().join("blobs")),
+    );
+}

@@ -50,12 +50,15 @@ struct Inner {
 #[derive(Clone, Debug)]
 pub struct Object(pub(crate) Arc<Held>);
 
-/// A use of an object slot; the slot is given back with the last one, unless it was exported.
+/// A use of an object slot; the slot is given back with the last one, unless it was exported. A child that inherits
+/// the use gives nothing back: the parent still has it.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) arena: Arc<Arena>,
     pub(crate) index: usize,
     id: u64,
+    /// Name of the process that has the use.
+    user: u64,
 }
 
 /// A fence in shared memory. A clone is the same fence.
@@ -91,6 +94,9 @@ impl Drop for Held {
         let Some(slot) = self.arena.object(self.index) else {
             return;
         };
+        if self.user != peers::own() {
+            return;
+        }
         if slot.is_exported.load(Ordering::Acquire) == 0 {
             let free = (self.id & !1).wrapping_add(2);
             let _freed =
@@ -210,6 +216,7 @@ impl Shared {
                 arena: Arc::clone(arena),
                 index,
                 id: id | 1,
+                user: peers::own(),
             }));
             arena.change(slot, |payload| {
                 *payload = if signaled {
@@ -420,6 +427,7 @@ impl Provider for Shared {
             arena,
             index,
             id: (generation << 1) | 1,
+            user: peers::own(),
         }));
         object.slot().map(drop)?;
         Ok(Some(object))
