@@ -19,6 +19,8 @@
  * After a fork without exec, the child may use handles if no other thread of the parent was inside the library then;
  * objects of `tp_sync_create` are copies there, and OpenCL does not live on in a child at all.
  *
+ * Memory. Large allocations that fail are TP_ERROR_MEMORY; a small one that fails ends the process, as in C++.
+ *
  * Nothing is printed, no signal handler is set, no setting is global, the environment is not read. A helper thread runs
  * only while a shared object is watched; it takes no signals. The library stays loaded once it is.
  *
