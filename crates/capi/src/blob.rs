@@ -177,7 +177,9 @@ pub unsafe extern "C" fn tp_blob_save(
         } else {
             tp_log_level::TP_LOG_WARNING
         };
-        log.say(level, &saved.line());
+        if log.is_wanted() {
+            log.say(level, &saved.line());
+        }
         let filled = tp_save_report {
             outcome,
             bytes: saved.bytes,

@@ -59,6 +59,11 @@ impl Log {
         Ok(given.first().map_or(Self::none(), |log| Self(*log)))
     }
 
+    /// Whether anybody takes lines: those of frequent calls are not made for nobody.
+    pub(crate) const fn is_wanted(&self) -> bool {
+        self.0.write.is_some()
+    }
+
     /// Hands a line over. Not to be called under a lock. Allocates the line.
     pub(crate) fn say(&self, level: tp_log_level, text: &str) {
         let Some(write) = self.0.write else {

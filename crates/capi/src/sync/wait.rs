@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use towpath_sync::local::{self, Object};
+use towpath_sync::local;
 use towpath_sync::mixed::{self, AnyObject};
 use towpath_sync::{Deadline, Entry, Provider, WaitFor, Waited};
 
@@ -68,17 +68,32 @@ unsafe fn local_wait(
     what: WaitFor,
     deadline: Deadline,
 ) -> Answer<Option<Waited>> {
-    let none = Object::new(false);
-    let empty = Entry {
-        object: &none,
-        point: 0,
+    let Some(first) = syncs.first() else {
+        return answer(local::wait(&[], what, deadline)).map(Some);
     };
-    let mut inline = [empty; local::INLINE];
+    // SAFETY: the caller's promise.
+    let Sync::Local(first) = (unsafe { borrow(*first) })? else {
+        return Ok(None);
+    };
+    // Whatever fills the array is replaced below; most waits are for one object.
+    let filler = Entry {
+        object: first,
+        point: points.first().copied().unwrap_or(0),
+    };
+    if syncs.len() == 1 {
+        return answer(local::wait(&[filler], what, deadline)).map(Some);
+    }
+    let mut few;
+    let mut inline;
     let mut heap;
-    let entries = if let Some(inline) = inline.get_mut(..syncs.len()) {
-        inline
+    let entries = if syncs.len() <= FEW {
+        few = [filler; FEW];
+        few.get_mut(..syncs.len()).unwrap_or_default()
+    } else if syncs.len() <= local::INLINE {
+        inline = [filler; local::INLINE];
+        inline.get_mut(..syncs.len()).unwrap_or_default()
     } else {
-        heap = vec![empty; syncs.len()];
+        heap = vec![filler; syncs.len()];
         &mut heap[..]
     };
     for ((entry, sync), point) in entries.iter_mut().zip(syncs).zip(points) {
@@ -93,6 +108,9 @@ unsafe fn local_wait(
     }
     answer(local::wait(entries, what, deadline)).map(Some)
 }
+
+/// 4: the usual wait has no more; a kilobyte of entries need not be written for them.
+const FEW: usize = 4;
 
 /// The wait if not all objects are of this process.
 ///

@@ -125,7 +125,8 @@ static void forks(void)
     CHECK(reached == 0);
     MUST(tp_sync_query(other, &reached));
     CHECK(reached == 1);
-    CHECK(read(bell, &rung, sizeof rung) == sizeof rung && rung == 1);
+    /* By the parent's helper; the child has a copy of the watch and may have rung as well. */
+    CHECK(read(bell, &rung, sizeof rung) == sizeof rung && rung >= 1);
     close(bell);
     MUST(tp_sync_free(local));
     MUST(tp_sync_free(other));
