@@ -84,6 +84,10 @@ pub(super) fn pairs(
     let orders = orders(setups.len(), file.design.seed.unwrap_or_default(), limit);
     let progress = progress(&file.design.stop);
     for (pair, order) in orders.into_iter().enumerate() {
+        // Also during the warm-up or the calibration.
+        if executor.is_interrupted() {
+            return Ok(Ended::Interrupted);
+        }
         let spent = clock.now().0.saturating_sub(start.0) as f64 / 1e9;
         if is_over(file, pair, spent)? {
             break;
@@ -313,6 +317,13 @@ mod tests {
             "a 20 % effect without noise: {}",
             file.runs.len()
         );
+    }
+
+    #[test]
+    fn an_interrupt_before_the_first_pair_starts_none() {
+        let (ended, file) = run(Stop::Pairs { pairs: 5 }, Some(0), false);
+        assert_eq!(ended.unwrap(), Ended::Interrupted);
+        assert!(file.runs.is_empty());
     }
 
     #[test]
