@@ -588,3 +588,61 @@ fn a_machine_that_drifts_is_noted_and_each_arm_has_its_own_state() {
         );
     }
 }
+
+#[test]
+fn blocks_of_both_sides_of_a_reboot_are_joined_and_it_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    with_cost(at, "--pairs 6 --a-env BASE=1000 --b-env BASE=900", COST);
+    let first = result(at);
+    let mut second = first.clone();
+    second["machine"]["boot_id"] = "another".into();
+    second["machine"]["kernel"] = "7.0".into();
+    second["runs"][0]["readings"]["cost"]["value"] = 1003.5.into();
+    fs::write(at.join("after.json"), second.to_string()).unwrap();
+    let mut report = Command::new(env!("CARGO_BIN_EXE_towpath"));
+    let report = report.current_dir(at);
+    let out = report
+        .args(["report", "r.json", "after.json", "--json", "both.json"])
+        .output()
+        .unwrap();
+    let shown = text(&out.stdout)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    assert_eq!(out.status.code(), Some(0), "{shown}");
+    assert!(
+        shown.contains("2 blocks were joined; pairs lie within blocks")
+            && shown.contains("block 2 was measured after another boot")
+            && shown.contains("kernel is `7.0`")
+            && shown.contains("12 pairs"),
+        "{shown}"
+    );
+    let both: Value = serde_json::from_slice(&fs::read(at.join("both.json")).unwrap()).unwrap();
+    assert_eq!(both["runs"].as_array().unwrap().len(), 24);
+}
+
+/// GitHub shows nothing of a step summary beyond 1 MiB.
+#[test]
+fn a_step_summary_stays_below_githubs_limit_whatever_is_in_it_already() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let limit = 1 << 20;
+    fs::write(at.join("summary.md"), "x".repeat(limit - 900)).unwrap();
+    let out = with_cost(
+        at,
+        "--pairs 6 --step-summary summary.md --markdown c.md --mail",
+        COST,
+    );
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    let summary = fs::metadata(at.join("summary.md")).unwrap().len();
+    assert!(
+        summary > u64::try_from(limit).unwrap() - 900 && summary <= u64::try_from(limit).unwrap()
+    );
+    assert!(fs::metadata(at.join("c.md")).unwrap().len() <= 65_536);
+    let shown = text(&out.stdout);
+    assert!(
+        shown.lines().all(|line| line.chars().count() <= 74),
+        "{shown}"
+    );
+}

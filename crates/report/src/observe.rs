@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use towpath_measure::drift::{self, Course};
-use towpath_measure::judge::Direction;
+use towpath_measure::judge::{Direction, smallest_permutation_p};
 use towpath_measure::{Arm, prediction};
 
 use crate::numbers::{p_value, percent, with_unit};
@@ -33,9 +33,36 @@ pub fn notes(file: &ResultFile) -> Vec<String> {
         notes.extend(course(file, arm, metric, &runs));
         notes.extend(outliers(file, arm, metric, &runs));
     }
+    notes.extend(ranks(file));
     notes.extend(marked(file));
     notes.extend(one_new_value(file, metric));
     notes
+}
+
+/// What a test of ranks could prove at best: with 3 + 3 runs nothing, however far apart they lie.
+fn ranks(file: &ResultFile) -> Option<String> {
+    if file.design.pairing == Pairing::Paired {
+        return None;
+    }
+    let metrics = file.judgements.len().max(1);
+    let best = |runs: usize| smallest_permutation_p(runs, runs) * metrics as f64;
+    let judged = file.headline()?;
+    let (a, b) = (judged.judgement.runs_a, judged.judgement.runs_b);
+    let smallest = smallest_permutation_p(a, b) * metrics as f64;
+    if a.min(b) < 2 || smallest <= file.design.level {
+        return None;
+    }
+    let enough = (2..100).find(|&runs| best(runs) <= file.design.level)?;
+    let together = if metrics > 1 {
+        format!(" about {metrics} metrics together")
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "by ranks {a} + {b} runs cannot prove anything{together} (p is {} at best), {enough} + {enough} can (p {})",
+        p_value(smallest.min(1.0)),
+        p_value(best(enough))
+    ))
 }
 
 /// Marked runs count; what is left without them stands beside.
@@ -336,5 +363,51 @@ mod tests {
             "{noted}"
         );
         assert_eq!(file.judgements[0].judgement.verdict, Verdict::Inconclusive);
+    }
+
+    /// The table of seed 000, three runs per arm: what Welch and Holm say of it, and what ranks never could.
+    #[test]
+    fn three_runs_prove_nothing_by_ranks_and_five_can() {
+        let mut file = ResultFile::new(crate::result::SCHEMA_COMPARE, "seed 000");
+        file.design.pairing = Pairing::Unpaired;
+        file.design.scale = towpath_measure::judge::Scale::Difference;
+        let table = [
+            ("reads over 10 ms", [267.0, 274.0, 324.0], [3.0, 0.0, 0.0]),
+            ("worst read", [150.0, 118.0, 153.0], [68.0, 7.0, 6.0]),
+            ("over 33.4 ms", [8.0, 11.0, 22.0], [3.0, 2.0, 1.0]),
+            ("over 25 ms", [36.0, 41.0, 49.0], [27.0, 18.0, 24.0]),
+            ("late", [883.0, 992.0, 1260.0], [709.0, 581.0, 608.0]),
+            ("1 % low", [32.7, 28.9, 25.8], [33.3, 37.8, 37.0]),
+        ];
+        for place in 0..3 {
+            for arm in [Arm::A, Arm::B] {
+                let mut run = Run::new(arm, place);
+                for (name, a, b) in &table {
+                    run.read(name, if arm == Arm::A { a[place] } else { b[place] });
+                }
+                file.runs.push(run);
+            }
+        }
+        for (name, _, _) in &table {
+            let better = if *name == "1 % low" {
+                Direction::Higher
+            } else {
+                Direction::Lower
+            };
+            file.metrics.push(Metric::new(name, "", better, ""));
+        }
+        file.judge().unwrap();
+        let first = &file.judgements[0].judgement;
+        assert!((first.p - 0.0038).abs() < 5e-5 && (first.p_adjusted - 0.023).abs() < 5e-4);
+        let proven = file
+            .judgements
+            .iter()
+            .filter(|one| one.judgement.verdict != Verdict::Inconclusive);
+        assert_eq!(proven.count(), 1);
+        let noted = notes(&file).join("\n");
+        assert!(
+            noted.contains("by ranks 3 + 3 runs cannot prove anything about 6 metrics together (p is 0.600 at best), 5 + 5 can (p 0.048)"),
+            "{noted}"
+        );
     }
 }

@@ -1,5 +1,10 @@
 //! What is watched beside a program: writes below folders, the disk.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "tests; helpers stand outside of test functions"
+)]
+
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -85,4 +90,45 @@ fn pressure_is_a_number_or_a_reason() {
             assert!(!reason.is_empty());
         }
     }
+}
+
+/// Seconds of frames of a small program that computes and touches a file, as a game's loop does.
+fn frames(folder: &Path) -> f64 {
+    let path = folder.join("level");
+    fs::write(&path, vec![1; 1 << 20]).unwrap();
+    let start = std::time::Instant::now();
+    let mut sum = 0_u64;
+    for frame in 0..60_u64 {
+        let bytes = fs::read(&path).unwrap();
+        for round in 0..40_000_u64 {
+            sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(frame ^ round));
+        }
+        sum = sum.wrapping_add(bytes.len() as u64);
+    }
+    std::hint::black_box(sum);
+    start.elapsed().as_secs_f64()
+}
+
+/// A/A: the same frames with the probe and without, alternated. The probe must not cost what it measures.
+#[test]
+fn frames_are_no_slower_beside_the_probe() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut without, mut with) = (Vec::new(), Vec::new());
+    frames(folder.path());
+    for order in towpath_measure::design::order(5, 10) {
+        for arm in order {
+            if arm == towpath_measure::Arm::A {
+                without.push(frames(folder.path()));
+            } else {
+                let probe = DiskProbe::start(folder.path(), 4 << 20).unwrap();
+                with.push(frames(folder.path()));
+                let seen = probe.end();
+                assert!(!seen.reads.is_empty());
+            }
+        }
+    }
+    // Other tests run beside this one: a slowdown must be proven and beyond a tenth to count.
+    let question = towpath_measure::judge::Question::lower_is_better().with_margin(0.1);
+    let judged = towpath_measure::judge::paired(&without, &with, &question).unwrap();
+    assert!(!judged.is_regression(), "{judged:?}");
 }

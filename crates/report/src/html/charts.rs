@@ -220,7 +220,10 @@ fn frame_lines(file: &ResultFile) -> Vec<String> {
             &text,
         );
         let disk = disk_strip(run, x, class, arm, label).unwrap_or_default();
-        charts.push(format!("<div class=\"stack\">\n{frames}{disk}</div>\n"));
+        let first = if charts.is_empty() { " first" } else { "" };
+        charts.push(format!(
+            "<div class=\"stack{first}\">\n{frames}{disk}</div>\n"
+        ));
     }
     charts
 }

@@ -95,7 +95,7 @@ fn described(file: &ResultFile) -> String {
             ));
         }
         text.push_str(&format!(
-            "<tr><th scope=\"row\" class=\"arm\">{}</th><td>{}</td><td>{}</td></tr>\n",
+            "<tr><th scope=\"row\" class=\"arm\">{}</th><td class=\"runs\">{}</td><td>{}</td></tr>\n",
             safe(&row.arm),
             safe(&row.runs),
             safe(&row.mean)
