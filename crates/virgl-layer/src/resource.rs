@@ -95,7 +95,10 @@ impl Resource {
         if let Some((_, bytes)) = self.last.filter(|(last, _)| last == request) {
             return Some(bytes);
         }
-        let bytes = checked(&self.texture, request, self.survey.bytes)?.payload();
+        // The list as it was read, if it was: what is mapped are these pieces.
+        let listed = self.attached.as_ref().map(Attached::bytes);
+        let present = listed.unwrap_or(self.survey.bytes);
+        let bytes = checked(&self.texture, request, present)?.payload();
         self.last = Some((*request, bytes));
         Some(bytes)
     }
