@@ -2,6 +2,7 @@
 
 mod basic;
 mod eventfd;
+mod external;
 mod extra;
 mod named;
 mod states;
@@ -21,6 +22,7 @@ pub fn all() -> Vec<Rule> {
     timeline::add(&mut rules);
     eventfd::add(&mut rules);
     vulkan::add(&mut rules);
+    external::add(&mut rules);
     extra::add(&mut rules);
     rules
 }

@@ -213,10 +213,15 @@ fn before_signal(target: &dyn Target, ops: Ops<'_>) -> Outcome {
 type Way = (&'static str, fn(OwnedFd) -> Result<OwnedFd, String>);
 
 /// How a descriptor comes to its importer.
-const WAYS: [Way; 4] = [
+const WAYS: [Way; 5] = [
     ("transference", Ok),
     ("dup", |fd| {
         rustix::io::dup(&fd).map_err(|error| error.to_string())
+    }),
+    ("dup2", |fd| {
+        let mut place = OwnedFd::from(std::fs::File::open("/dev/null").map_err(|e| e.to_string())?);
+        rustix::io::dup2(&fd, &mut place).map_err(|error| error.to_string())?;
+        Ok(place)
     }),
     ("dup3", |fd| {
         fd.try_clone().map_err(|error| error.to_string())
