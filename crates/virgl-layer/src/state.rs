@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use towpath_ledger::{Counter, HostPath, SiteId, SiteKey, Stack, Writer};
-use towpath_settings::{Fix, Fixes, Mode, Settings};
+use towpath_settings::{Fix, Fixes, Mode, Problem, Settings};
 use towpath_transfer::textures::Model;
 use towpath_transfer::textures::attached::Renderer;
 use towpath_transfer::textures::trace::{self, Event};
@@ -48,12 +48,17 @@ pub(crate) fn get() -> &'static State {
 impl State {
     fn from_environment() -> Self {
         let (settings, problems) = Settings::from_environment();
+        Self::of(&settings, problems)
+    }
+
+    /// The state that some settings ask for.
+    pub(crate) fn of(settings: &Settings, problems: Vec<Problem>) -> Self {
         for problem in problems {
-            log(&settings, &problem.to_string());
+            log(settings, &problem.to_string());
         }
         let ledger = settings.ledger.as_deref().and_then(|folder| {
             let made = Writer::create(folder, "virgl-layer", settings.fix);
-            made.inspect_err(|error| log(&settings, &error.to_string()))
+            made.inspect_err(|error| log(settings, &error.to_string()))
                 .ok()
         });
         let trace = settings.texture_trace.as_deref().and_then(|path| {
@@ -61,7 +66,7 @@ impl State {
                 writeln!(file, "{}", trace::HEADER)?;
                 Ok(file)
             });
-            made.inspect_err(|error| log(&settings, &format!("cannot write a trace: {error}")))
+            made.inspect_err(|error| log(settings, &format!("cannot write a trace: {error}")))
                 .ok()
         });
         Self {
@@ -69,7 +74,7 @@ impl State {
             fixes: settings.fix,
             trace,
             log: settings.log.clone(),
-            model: Model::stored(&settings),
+            model: Model::stored(settings),
             renderer: Renderer::default(),
             budget: Budget::of_this_machine(),
         }
