@@ -646,3 +646,32 @@ fn a_step_summary_stays_below_githubs_limit_whatever_is_in_it_already() {
         "{shown}"
     );
 }
+
+/// What was asked for and could not be had is said with its reason, never left out and never 0.
+#[test]
+fn what_cannot_be_read_is_unavailable_with_its_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = "--pairs 6 --watch-disk /proc --metric other=other:([0-9]+)::lower";
+    let out = with_cost(folder.path(), words, COST);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    let shown = text(&out.stdout)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    assert!(
+        shown.contains("other is unavailable: its pattern matched nothing in the output")
+            && shown.contains("slow-reads is unavailable: "),
+        "{shown}"
+    );
+    let result = result(folder.path());
+    for run in result["runs"].as_array().unwrap() {
+        assert!(run["readings"]["slow-reads"]["unavailable"].is_string());
+        let queue = &run["readings"]["run-queue"];
+        assert!(
+            queue["value"].is_number() || queue["unavailable"].is_string(),
+            "{queue}"
+        );
+        let written = &run["readings"]["disk-written"];
+        assert!(written["value"].is_number() || written["unavailable"].is_string());
+    }
+}

@@ -165,3 +165,82 @@ fn a_sampled_log_refuses_percentiles_and_a_strange_file_is_refused() {
         "{why}"
     );
 }
+
+#[test]
+fn logs_of_different_refresh_rates_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, frame) in [
+        ("slow", 16.667),
+        ("slow2", 16.667),
+        ("fast", 6.944),
+        ("fast2", 6.944),
+    ] {
+        std::fs::write(folder.path().join(name), format!("{frame}\n").repeat(300)).unwrap();
+    }
+    let mixed = flat(&towpath(
+        folder.path(),
+        &["slow", "slow2", "--vs", "fast", "fast2"],
+    ));
+    assert!(
+        mixed.contains("held at different rates, 60.0 to 144.0 fps"),
+        "{mixed}"
+    );
+    let alike = flat(&towpath(folder.path(), &["slow", "--vs", "slow2"]));
+    assert!(!alike.contains("different rates"), "{alike}");
+}
+
+#[test]
+fn markers_cut_and_a_cut_that_cannot_be_made_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "frame_ms\n100\n# level 1\n10\n10\n# level 2\n20\n";
+    std::fs::write(folder.path().join("log"), text).unwrap();
+    let cut = flat(&towpath(
+        folder.path(),
+        &["log", "--from-marker", "level 1", "--to-marker", "level 2"],
+    ));
+    assert!(
+        cut.contains("from marker `level 1` before frame 2, to marker `level 2` after frame 3: 2 of 4 frames remain")
+            && cut.contains("fps 100.0 fps"),
+        "{cut}"
+    );
+    for (arguments, wanted) in [
+        (
+            &["log", "--from-marker", "boss"][..],
+            "the log has 2 markers: `level 1`, `level 2`",
+        ),
+        (&["log", "--after", "500"], "no frame is longer than 500 ms"),
+        (&["log", "--skip", "9"], "no frame of 4 remains"),
+    ] {
+        let refused = towpath(folder.path(), arguments);
+        let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(
+            refused.status.code() == Some(1) && why.contains(wanted),
+            "{why}"
+        );
+    }
+}
+
+/// GALLIUM_HUD_DUMP_DIR holds a file per graph: rates of periods in `fps`, every frame in `frametime_(ms)`.
+#[test]
+fn averages_have_one_metric_and_the_files_of_mesas_hud_are_known_by_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("fps"), "30\n90\n").unwrap();
+    std::fs::write(folder.path().join("frametime_(ms)"), "10\n30\n").unwrap();
+    let rates = flat(&towpath(folder.path(), &["fps"]));
+    assert!(
+        rates.contains("rates of periods of 2 averages")
+            && rates.contains("fps 60.00 fps")
+            && rates.contains("low-1% unavailable"),
+        "{rates}"
+    );
+    let frames = flat(&towpath(folder.path(), &["frametime_(ms)"]));
+    assert!(
+        frames.contains("fps 50.00 fps") && !frames.contains("unavailable"),
+        "{frames}"
+    );
+    let refused = towpath(folder.path(), &["fps", "--skip", "1"]);
+    assert!(
+        String::from_utf8_lossy(&refused.stderr)
+            .contains("it holds averages of periods, not frames")
+    );
+}

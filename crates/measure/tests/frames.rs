@@ -521,6 +521,22 @@ fn one_bad_cell_costs_its_row_and_nothing_shifts() {
     assert_eq!(twice.frame_ms, [10.0, 10.0]);
 }
 
+/// mangoplot (MangoHud#1362) skipped the first row, deleted rates over 1000 fps and refused short logs.
+#[test]
+fn no_row_is_skipped_or_deleted_and_short_logs_are_read() {
+    let run = one("fps,frametime,elapsed\n90.9,11,11000000\n45.45,22,33000000\n30.3,33,66000000\n");
+    assert_eq!(run.frame_ms, [11.0, 22.0, 33.0]);
+    let fast = one("fps,frametime,elapsed\n4000,0.25,250000\n100,10,10250000\n");
+    assert_eq!(fast.frame_ms, [0.25, 10.0]);
+    let huge = one("10\n1e9\n10\n");
+    assert_eq!(
+        huge.frame_ms,
+        [10.0, 1e9, 10.0],
+        "a huge value is kept, not filtered"
+    );
+    assert_eq!(one("16.7\n").frame_ms.len(), 1);
+}
+
 /// A reader that fails.
 struct Broken;
 impl std::io::Read for Broken {

@@ -7,7 +7,7 @@ use towpath_measure::judge::{Direction, smallest_permutation_p};
 use towpath_measure::{Arm, prediction};
 
 use crate::numbers::{p_value, percent, with_unit};
-use crate::result::{Pairing, ResultFile, Run};
+use crate::result::{Pairing, Reading, ResultFile, Run};
 use crate::sentence;
 
 /// Notes on the headline's metric; empty if nothing is remarkable.
@@ -15,11 +15,11 @@ use crate::sentence;
 /// Computed anew each time, so that they always belong to the runs as they are.
 #[must_use]
 pub fn notes(file: &ResultFile) -> Vec<String> {
+    let mut notes = unavailable(file);
     let Some(headline) = file.headline() else {
-        return Vec::new();
+        return notes;
     };
     let metric = headline.metric.as_str();
-    let mut notes = Vec::new();
     notes.extend(order(file));
     for &arm in file.arms() {
         let runs: Vec<(usize, &Run, f64)> = file
@@ -37,6 +37,27 @@ pub fn notes(file: &ResultFile) -> Vec<String> {
     notes.extend(marked(file));
     notes.extend(one_new_value(file, metric));
     notes
+}
+
+/// Metrics that no run has, with the first reason: not to be had is not 0.
+fn unavailable(file: &ResultFile) -> Vec<String> {
+    let reason = |metric: &crate::Metric| {
+        let readings = || {
+            file.runs
+                .iter()
+                .filter_map(|run| run.readings.get(&metric.name))
+        };
+        if readings().any(|reading| matches!(reading, Reading::Value { .. })) {
+            return None;
+        }
+        readings().find_map(|reading| match reading {
+            Reading::Unavailable { unavailable } => {
+                Some(format!("{} is unavailable: {unavailable}", metric.name))
+            }
+            Reading::Value { .. } => None,
+        })
+    };
+    file.metrics.iter().filter_map(reason).take(12).collect()
 }
 
 /// What a test of ranks could prove at best: with 3 + 3 runs nothing, however far apart they lie.

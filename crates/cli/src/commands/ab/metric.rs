@@ -27,6 +27,17 @@ pub(super) const BUILT_IN: &[(&str, &str, &str)] = &[
         "largest resident set of any process of the program",
     ),
     (
+        "run-queue",
+        "s",
+        "time that the program's main thread was ready to run and had no processor",
+    ),
+    ("disk-read", "MiB", "bytes that came from storage"),
+    (
+        "disk-written",
+        "MiB",
+        "bytes that went to storage, or will, less those truncated before",
+    ),
+    (
         "readback-time",
         "s",
         "time that the program spent in device-to-host copies, our work included",

@@ -192,9 +192,28 @@ fn choose(mut metrics: Vec<Metric>, args: &Args) -> Result<Vec<Metric>> {
     Ok(chosen)
 }
 
+/// Metrics of host paths, which many programs do not use.
+const HOST_PATHS: [&str; 6] = [
+    "readback-time",
+    "readback-bytes",
+    "readback-cold",
+    "upload-time",
+    "cache-time",
+    "waits-time",
+];
+
 /// CPU is judged as one; its two halves would only cost the others power.
 fn is_informative(name: &str) -> bool {
-    matches!(name, "user" | "sys" | "readback-bytes" | "readback-cold")
+    matches!(
+        name,
+        "user"
+            | "sys"
+            | "readback-bytes"
+            | "readback-cold"
+            | "run-queue"
+            | "disk-read"
+            | "disk-written"
+    )
 }
 
 fn judged(metrics: &[Metric]) -> usize {
@@ -204,13 +223,18 @@ fn judged(metrics: &[Metric]) -> usize {
         .count()
 }
 
-/// A host path that no run of either arm has used is no metric of this program.
+/// A host path that no run of any arm has used is no metric of this program, nor is one without any reading. What was
+/// asked for and could not be read stays, as unavailable.
 fn drop_unread(file: &mut ResultFile) {
     let runs = std::mem::take(&mut file.runs);
     let primary = file.design.primary.clone();
     file.metrics.retain(|metric| {
+        let is_host_path = HOST_PATHS.contains(&metric.name.as_str());
         primary.as_ref() == Some(&metric.name)
-            || runs.iter().any(|run| run.value(&metric.name).is_some())
+            || runs.iter().any(|run| {
+                run.value(&metric.name).is_some()
+                    || (!is_host_path && run.readings.contains_key(&metric.name))
+            })
     });
     file.runs = runs;
 }

@@ -14,7 +14,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use towpath_measure::Arm;
 use towpath_memory::{margin, warm_host};
 use towpath_report::{ResultFile, Run, RunOutcome};
-use towpath_watch::{Command, End, Exit, Input, Output, Supervisor, Throttle};
+use towpath_watch::{Command, End, Exit, Input, Known, Output, Supervisor, Throttle};
 
 use super::Args;
 use super::arm::{Instruments, Setup};
@@ -237,7 +237,22 @@ fn from_exit(run: &mut Run, exit: &Exit) {
     run.read("sys", seconds(exit.sys));
     run.read("cpu", seconds(exit.cpu()));
     run.read("minor-faults", exit.minor_faults as f64);
+    known(run, "run-queue", &exit.run_queue_wait, |wait| {
+        seconds(*wait)
+    });
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    known(run, "disk-read", &exit.disk, |disk| mib(disk.read_bytes));
+    known(run, "disk-written", &exit.disk, |disk| {
+        mib(disk.write_bytes.saturating_sub(disk.cancelled_bytes))
+    });
     run.read("peak-rss", exit.max_rss_bytes as f64 / f64::from(1 << 20));
+}
+
+fn known<T>(run: &mut Run, metric: &str, value: &Known<T>, of: impl Fn(&T) -> f64) {
+    match value {
+        Known::Value(value) => run.read(metric, of(value)),
+        Known::Unavailable(reason) => run.cannot_read(metric, reason),
+    }
 }
 
 /// Runs a person's shell command beside the measurement; its output is shown, on stderr.

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use towpath_measure::frames::metrics::Ordered;
 use towpath_measure::frames::{self, FrameRun, ReadOptions, Target, metrics, sketch};
-use towpath_measure::{Arm, bootstrap};
+use towpath_measure::{Arm, bootstrap, sample};
 use towpath_report::result::FrameLine;
 use towpath_report::{Metric, Run};
 
@@ -95,6 +95,13 @@ impl Log {
             .with_context(|| format!("cannot cut {}", self.name))?;
         self.notes.extend(done);
         Ok(())
+    }
+
+    /// The rate in fps at which frames are held, if they are.
+    pub(super) fn cap_fps(&self) -> Option<f64> {
+        let frames = &self.frames.frame_ms;
+        metrics::is_capped(frames)
+            .then(|| 1e3 * frames.len() as f64 / sample::sum(frames.iter().copied()))
     }
 
     /// Says what the frames show about themselves.

@@ -131,10 +131,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         primary: args.primary.clone(),
         ..Design::default()
     };
+    let mut caps = Vec::new();
     for (arm, paths) in [(Arm::A, &args.a), (Arm::B, &args.vs)] {
         let mut number = 0;
         for path in paths {
             for log in Log::read(path, args)? {
+                caps.extend(log.cap_fps());
                 file.notes
                     .extend(log.notes.iter().map(|note| format!("{}: {note}", log.name)));
                 file.runs
@@ -143,6 +145,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             }
         }
     }
+    file.notes.extend(different_caps(&caps));
     file.a.label = show::label(&args.a);
     if args.vs.is_empty() {
         crate::outputs::print(&show::single(&file, args.outputs.style().width))?;
@@ -159,6 +162,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let code = args.outputs.finish(&file)?;
     crate::outputs::print(&show::definitions(&file, args.outputs.style().width))?;
     Ok(code)
+}
+
+/// Logs that are held at different rates come from different displays or limits: late frames of one are none of the other.
+fn different_caps(caps: &[f64]) -> Option<String> {
+    let slowest = caps.iter().copied().reduce(f64::min)?;
+    let fastest = caps.iter().copied().reduce(f64::max)?;
+    (fastest > 1.05 * slowest).then(|| {
+        format!(
+            "logs are held at different rates, {slowest:.1} to {fastest:.1} fps: compare like with like, late frames are \
+             counted for one refresh rate (--hertz)"
+        )
+    })
 }
 
 /// Marks the metrics that are judged.
