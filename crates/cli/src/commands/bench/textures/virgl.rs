@@ -271,7 +271,7 @@ impl<'a> Stage<'a> {
         design: Design,
         random: &mut Random,
     ) -> Result<Cell> {
-        let mut guest = pieces.guest(row.bytes() * (2 * TEXTURES) as u64, 7)?;
+        let mut guest = pieces.guest(row.bytes().max(pieces.bytes) * (2 * TEXTURES) as u64, 7)?;
         let mut banks = [
             Bank::new(self.renderer, apis.layer, row, &mut guest, &mut self.next)?,
             Bank::new(self.renderer, apis.layer, row, &mut guest, &mut self.next)?,
@@ -323,7 +323,7 @@ impl<'a> Stage<'a> {
         design: Design,
         random: &mut Random,
     ) -> Result<Cell> {
-        let mut guest = pieces.guest(u64::from(bytes) * 4, 7)?;
+        let mut guest = pieces.guest(u64::from(bytes).max(pieces.bytes) * 4, 7)?;
         let mut new = || {
             let handle = self.next;
             self.next += 1;

@@ -293,7 +293,7 @@ struct Guests {
 impl Guests {
     fn new(subject: Subject, pieces: Pieces) -> Result<Self> {
         let count = subject.row().map_or(1, Row::textures);
-        let mut guest = pieces.guest(subject.bytes() * count as u64, 7)?;
+        let mut guest = pieces.guest(subject.bytes().max(pieces.bytes) * count as u64, 7)?;
         let mut lists = Vec::new();
         for index in 0..count {
             let taken = guest.take(subject.bytes())?;
