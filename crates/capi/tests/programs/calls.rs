@@ -9,7 +9,7 @@ use towpath_needs::{Need, artifact, can_run};
 use towpath_settings::calibration::{Entry, Key, Store};
 use towpath_transfer::engine::Shape;
 use towpath_transfer::opencl::{Functions, devices};
-use towpath_transfer::policy::{Calibration, Class, Direction, Mechanism, Warmth};
+use towpath_transfer::policy::{Calibration, Direction, Mechanism, Warmth};
 
 use crate::common::{Installed, says_ok, source};
 
@@ -112,21 +112,18 @@ fn a_stored_calibration_decides_the_way() {
 fn store(folder: &Path, read: Mechanism, write: Mechanism) {
     let functions = Functions::load("libOpenCL.so.1").unwrap();
     let device = &devices(&functions).unwrap()[0];
-    let class = |direction, warmth, choice| Class {
-        direction,
-        warmth,
-        bytes: 1 << 20,
-        forward_ns: 1_000_000_000,
-        options: Vec::new(),
-        choice,
+    // In the form in which it is stored: a calibration of an older version lacks what came later.
+    let class = |direction: Direction, warmth: Warmth, choice: Mechanism| {
+        serde_json::json!({
+            "direction": direction, "warmth": warmth, "bytes": 1 << 20,
+            "forward_ns": 1_000_000_000, "options": [], "choice": choice,
+        })
     };
-    let calibration = Calibration {
-        classes: vec![
-            class(Direction::Read, Warmth::Cold, read),
-            class(Direction::Read, Warmth::Warm, read),
-            class(Direction::Write, Warmth::Warm, write),
-        ],
-    };
+    let calibration = serde_json::json!({ "classes": [
+        class(Direction::Read, Warmth::Cold, read),
+        class(Direction::Read, Warmth::Warm, read),
+        class(Direction::Write, Warmth::Warm, write),
+    ] });
     let key = Key::of_this_machine(Calibration::SUBJECT, &device.name, &device.driver);
     let entry = Entry::new(key, &calibration).unwrap();
     Store::new(folder).save(&entry).unwrap();
