@@ -333,6 +333,35 @@ fn lavapipe_under_validation_says_nothing_new() {
     assert!(!ran.said.contains("VUID") && ran.code == Some(0), "{ran:?}");
 }
 
+/// What the fixes make of the program's calls is looked at by the validation layer below ours.
+#[test]
+fn the_fixes_own_calls_are_valid() {
+    let Some(stage) = stage("") else { return };
+    if !can_run(&[Need::ValidationLayers]) {
+        return;
+    }
+    let fixed = stage
+        .scene
+        .clone()
+        .icd(LAVAPIPE)
+        .layer("VK_LAYER_KHRONOS_validation")
+        .var("TOWPATH_FIX", "cache,waits")
+        .var("TOWPATH_CACHE_DIR", stage.scene.path("store"));
+    let words = "compute=5 batch=4@10 sleep=300 compute=3@50 cache=~c compute=3 size save=~c no-cache submit=6 \
+        repeat=5 timeline=3";
+    for mode in ["fill", "takeover"] {
+        for wishes in ["", "wide-features", "cache-control"] {
+            let scene = fixed.clone().var("TOWPATH_CACHE_MODE", mode);
+            let ran = steps(&scene, &format!("{wishes} {words}"));
+            assert_eq!(ran.code, Some(0), "{ran:?}");
+            for text in [&ran.said, &ran.complained] {
+                let is_silent = !text.contains("VUID") && !text.contains("Validation Error");
+                assert!(is_silent, "{mode} {wishes}: {text}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_newer_loader_and_swiftshader_take_the_layer_too() {
     let Some(stage) = stage("") else { return };
