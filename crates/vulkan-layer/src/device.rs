@@ -84,9 +84,11 @@ pub(crate) unsafe extern "system" fn create(
             link.layer_info = current.p_next;
         }
     };
+    // Before the structures are copied: the loader's link is one of them, and a copy that is not advanced
+    // would have the next layer call itself.
+    advance();
     let changed = wall::guarded(None, || changed(instance, physical, info));
     if let Some(changed) = &changed {
-        advance();
         // SAFETY: the application's arguments, with one feature switched on in copies of ours.
         let answer = unsafe { create(physical, &raw const changed.info, alloc, out) };
         if answer == vk::Result::SUCCESS {

@@ -272,13 +272,17 @@ fn a_program_that_ends_in_the_middle_of_a_take_over_does_not_wait_for_its_pace()
     let bare = Scene::new(stage.folder.path()).script("entry_bytes=500000");
     assert_eq!(compiles(&bare, "cache=~none compute=400 save=~c"), 400);
     for end in ["", "leave"] {
-        fs::remove_dir_all(stage.path("store")).unwrap();
-        fs::create_dir(stage.path("store")).unwrap();
-        let began = Instant::now();
-        let ran = run(&stage.scene, &format!("cache=~c compute=1 sleep=200 {end}"));
-        assert_eq!(ran.code, Some(0), "{ran:?}");
-        let took = began.elapsed();
-        assert!(took < Duration::from_secs(3), "{end}: {took:?}");
+        // A busy disk may be as slow as that pace now and then, the pace is never quicker.
+        let mut times = (0..4).map(|_| {
+            fs::remove_dir_all(stage.path("store")).unwrap();
+            fs::create_dir(stage.path("store")).unwrap();
+            let began = Instant::now();
+            let ran = run(&stage.scene, &format!("cache=~c compute=1 sleep=200 {end}"));
+            assert_eq!(ran.code, Some(0), "{ran:?}");
+            began.elapsed()
+        });
+        let is_quick = times.any(|took| took < Duration::from_secs(4));
+        assert!(is_quick, "{end}");
     }
 }
 
