@@ -1,6 +1,7 @@
 //! Device to host: the footprint of a read, the rule table, and the prefault.
 
 mod footprint;
+mod huge;
 mod plan;
 mod rules;
 mod warmth;

@@ -1,11 +1,11 @@
 //! Deciding about one read, and doing what was decided.
 
 use towpath_measure::{Clock, MonotonicClock, Nanos};
-use towpath_memory::prefault::huge_block;
-use towpath_memory::residency::{Residency, Scanner, Visited, cold_bytes};
-use towpath_memory::{Huge, Prefault, Range, fork, page_size, prefault, prefault_all};
+use towpath_memory::residency::{Scanner, Visited};
+use towpath_memory::{Prefault, Range, fork, prefault_all};
 use towpath_settings::{Fix, Fixes, Mode};
 
+use super::huge;
 use super::rules::forbids;
 use super::warmth::{Look, Warmth};
 use super::{Footprint, Outcome, Rules};
@@ -97,7 +97,7 @@ impl Plan {
             } => (pieces, how, skip_huge),
         };
         let start = MonotonicClock.now();
-        if skip_huge && comes_huge(&pieces) {
+        if skip_huge && huge::comes(&pieces) {
             return done(1, MonotonicClock.now().since(start), Outcome::NoGain);
         }
         let answer = prefault_all(&pieces, &how);
@@ -107,29 +107,6 @@ impl Plan {
             answer.map_or(Outcome::Failed, |_done| Outcome::Prefaulted),
         )
     }
-}
-
-/// Whether pages of these pieces come huge without being asked: brings one page in and looks whether
-/// its whole block came with it.
-///
-/// Where it did not, that block cannot be huge any more: half a millisecond lost. So this is asked only
-/// where the calibration says that it matters.
-fn comes_huge(pieces: &[Range]) -> bool {
-    let block = huge_block();
-    let first = pieces
-        .iter()
-        .map(|piece| piece.whole_blocks(block))
-        .find(|blocks| !blocks.is_empty());
-    let Some(first) = first else {
-        return false;
-    };
-    let block = Range::between(first.address, first.address + block);
-    let page = Range::between(block.address, block.address + page_size());
-    let how = Prefault {
-        huge: Huge::Never,
-        ..Prefault::default()
-    };
-    prefault(page, &how).is_ok() && matches!(cold_bytes(block), Residency::Known { cold: 0, .. })
 }
 
 /// Decides about a read into `footprint`. Looks at page tables; changes nothing.
