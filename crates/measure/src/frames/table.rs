@@ -288,7 +288,7 @@ mod tests {
                 1 => writeln!(rows, "game,1,0,{now:.4},x").unwrap(),
                 // Only in later blocks, so that their lines must be counted on.
                 2 if row > 60_000 => {
-                    writeln!(rows, "game,1,0,{:.4},{frame:.4}", now - 5.0).unwrap()
+                    writeln!(rows, "game,1,0,{:.4},{frame:.4}", now - 5.0).unwrap();
                 }
                 3 => writeln!(rows, "\"other, quoted\",2,1,{now:.4},{frame:.4}").unwrap(),
                 4 => rows.push_str("game,1\n\n"),
