@@ -148,8 +148,8 @@ impl<'a> Measuring<'a> {
             .args([
                 "bench",
                 "calibrate",
-                "--device",
-                device,
+                // In one word, whatever a driver calls its device.
+                &format!("--device={device}"),
                 "--budget",
                 &seconds,
             ])
