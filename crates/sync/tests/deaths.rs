@@ -34,6 +34,7 @@ fn the_other_process() {
             std::thread::sleep(Duration::from_mins(1));
         }
         "hammer" => {
+            object.promise().unwrap();
             for point in 1.. {
                 shared.signal_point(&object, point).unwrap();
                 let (signaller, fence) = shared.fence().unwrap();
@@ -269,11 +270,21 @@ fn processes_killed_at_random_leave_objects_that_work() {
     let mut last = 0;
     for round in 0..24_u64 {
         let mut child = other("hammer", &shared, &object);
-        wait(&shared, &object, last + 1, in_seconds(30)).unwrap();
+        // Until it has promised, all that did are dead.
+        let until = in_seconds(30);
+        while let Err(error) = wait(&shared, &object, last + 1, until) {
+            assert!(matches!(error, Error::SignallerDead { .. }), "{error:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let (shared_too, object_too) = (shared.clone(), object.clone());
+        let sleeper =
+            std::thread::spawn(move || wait(&shared_too, &object_too, u64::MAX, Deadline::NEVER));
         // Microseconds to milliseconds into its work, at another place each time.
         std::thread::sleep(Duration::from_micros(round * round * 37 % 3000));
         child.kill().unwrap();
         child.wait().unwrap();
+        let answer = sleeper.join().unwrap();
+        assert!(matches!(answer, Err(Error::SignallerDead { .. })));
         let now = shared.query(&object).unwrap();
         assert!(now.submitted > last, "{now:?} after {last}");
         last = now.submitted.max(last) + 1;
