@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Once, Weak};
+use std::sync::{Arc, Once, OnceLock, Weak};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags};
@@ -71,11 +71,31 @@ fn start_time(pid: Pid) -> Option<u64> {
     text.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
+/// What one process knows of the others. A child after a fork takes tables of its own: another thread
+/// of its parent may have held the lock of these.
+#[derive(Debug)]
+struct Tables {
+    process: u64,
+    known: Lock<HashMap<u64, Peer>>,
+    hangups: Lock<Option<Arc<Hangups>>>,
+    childs: OnceLock<Box<Self>>,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Self {
+            process: own(),
+            known: Lock::default(),
+            hangups: Lock::default(),
+            childs: OnceLock::new(),
+        }
+    }
+}
+
 /// Descriptors of the processes met so far.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
-    known: Lock<HashMap<u64, Peer>>,
-    hangups: Lock<Option<Arc<Hangups>>>,
+    tables: Tables,
     /// Set once a process could not be watched, for want of a descriptor or a thread. From then on
     /// sleeps end now and then to look.
     is_blind: AtomicBool,
@@ -101,12 +121,22 @@ enum Opened {
 }
 
 impl Peers {
+    /// The tables of this process.
+    fn tables(&self) -> &Tables {
+        let own = own();
+        let mut tables = &self.tables;
+        while tables.process != own {
+            tables = tables.childs.get_or_init(Box::default);
+        }
+        tables
+    }
+
     /// Whether a process is alive. Cost: a system call for another process, some more at first sight.
     pub(crate) fn is_alive(&self, name: u64) -> bool {
         if name == own() {
             return true;
         }
-        let mut known = self.known.lock();
+        let mut known = self.tables().known.lock();
         let Some(peer) = self.meet(&mut known, name) else {
             return Self::has_number(number(name));
         };
@@ -126,7 +156,7 @@ impl Peers {
         if name == own {
             return true;
         }
-        let mut known = self.known.lock();
+        let mut known = self.tables().known.lock();
         let Some(peer) = self.meet(&mut known, name) else {
             return Self::has_number(number(name));
         };
@@ -141,7 +171,7 @@ impl Peers {
                 return false;
             }
             let fd = Arc::clone(fd);
-            match hangup::hand_over(self, &self.hangups, name, fd) {
+            match hangup::hand_over(self, &self.tables().hangups, name, fd) {
                 Ok(()) => peer.watcher = own,
                 Err(_full) => self.is_blind.store(true, Ordering::Relaxed),
             }
@@ -156,12 +186,12 @@ impl Peers {
 
     /// Whether the helper thread has nobody left to watch and may end.
     pub(super) fn retire(&self, hangups: &Arc<Hangups>) -> bool {
-        hangup::retire(&self.hangups, hangups)
+        hangup::retire(&self.tables().hangups, hangups)
     }
 
     /// Ends what a process left behind that is gone. Called by the helper thread.
     pub(super) fn bury(&self, name: u64) {
-        let arenas = match self.known.lock().get_mut(&name) {
+        let arenas = match self.tables().known.lock().get_mut(&name) {
             Some(peer) => {
                 peer.fd = None;
                 std::mem::take(&mut peer.arenas)
@@ -177,7 +207,7 @@ impl Peers {
     fn meet<'a>(&self, known: &'a mut HashMap<u64, Peer>, name: u64) -> Option<&'a mut Peer> {
         if known.len() > KNOWN_MAX {
             known.clear();
-            hangup::forget_all(&self.hangups);
+            hangup::forget_all(&self.tables().hangups);
         }
         match known.entry(name) {
             Entry::Occupied(there) => Some(there.into_mut()),
@@ -213,7 +243,7 @@ impl Peers {
 
 impl Drop for Peers {
     fn drop(&mut self) {
-        hangup::end(&self.hangups);
+        hangup::end(&self.tables().hangups);
     }
 }
 
