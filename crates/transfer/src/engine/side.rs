@@ -313,7 +313,11 @@ mod tests {
             if bringing.is_by_stores(Range::between(start + offset, start + offset + len)) {
                 in_blocks += faults;
             } else {
-                assert_eq!(faults, 0, "a store met a page that was not there");
+                // A few are of code that runs for the first time; an edge not brought in has hundreds.
+                assert!(
+                    faults <= 16,
+                    "stores met {faults} pages that were not there"
+                );
             }
         }
         bringing.note_written();
