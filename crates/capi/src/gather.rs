@@ -1,6 +1,9 @@
 //! Copies from pieces: a cursor over them, and rows in them.
 
-use towpath_memory::stream;
+use std::ptr::NonNull;
+
+use towpath_memory::lanes::Lanes;
+use towpath_memory::volatile::VolatileBytes;
 
 use crate::boundary::{Answer, slice};
 use crate::pieces::{tp_piece, tp_rows};
@@ -58,35 +61,38 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// Copies the bytes from `offset` on until `to` is full.
+    /// Gives the bytes from `offset` on to `lanes`, until `to` is full.
     ///
     /// # Safety
     ///
-    /// [`Pieces::holds`] said that they are there, and they are readable and apart from `to`.
-    pub(crate) unsafe fn copy(&mut self, offset: usize, to: &mut [u8], streaming: bool) {
+    /// [`Pieces::holds`] said that they are there, and they are readable and apart from `to` until `lanes` are
+    /// done.
+    pub(crate) unsafe fn copy<'a>(
+        &mut self,
+        offset: usize,
+        to: &VolatileBytes<'a>,
+        lanes: &mut Lanes<'a>,
+    ) {
         if offset < self.start {
             (self.index, self.start) = (0, 0);
         }
-        let (mut rest, mut offset) = (to, offset);
-        while let (Some(piece), false) = (self.all.get(self.index), rest.is_empty()) {
+        let (mut done, mut offset) = (0, offset);
+        while let (Some(piece), true) = (self.all.get(self.index), done < to.len()) {
             let skip = offset - self.start;
             if skip >= piece.bytes {
                 self.start += piece.bytes;
                 self.index += 1;
                 continue;
             }
-            let part = rest.len().min(piece.bytes - skip);
-            let (head, tail) = rest.split_at_mut(part);
-            let source = piece.address.cast::<u8>().wrapping_add(skip);
-            if streaming {
-                // SAFETY: `part` bytes of this piece are left from `skip` on, apart from `head`, by the promise.
-                unsafe { stream::copy_raw(source, head.as_mut_ptr(), part) };
-            } else {
-                // SAFETY: as above.
-                unsafe { std::ptr::copy_nonoverlapping(source, head.as_mut_ptr(), part) };
+            let part = (to.len() - done).min(piece.bytes - skip);
+            let source = piece.address.cast_mut().cast::<u8>().wrapping_add(skip);
+            if let (Some(source), Some(place)) = (NonNull::new(source), to.get(done, part)) {
+                // SAFETY: `part` bytes of this piece are left from `skip` on, by the promise; only read.
+                let source = unsafe { VolatileBytes::new(source, part) };
+                lanes.add(&source, &place);
             }
             offset += part;
-            rest = tail;
+            done += part;
         }
     }
 }

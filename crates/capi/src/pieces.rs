@@ -2,7 +2,9 @@
 
 use std::ffi::c_void;
 
+use towpath_memory::lanes::Lanes;
 use towpath_memory::view::{FilePiece, View};
+use towpath_memory::volatile::VolatileBytes;
 
 use crate::boundary::{
     Answer, Opaque, borrow, descriptor, give, guard, put, slice, slice_mut, take,
@@ -67,8 +69,12 @@ pub unsafe extern "C" fn tp_pieces_gather(
         // SAFETY: the caller's promise.
         let to = unsafe { slice_mut(destination.cast::<u8>(), bytes) }?;
         pieces.holds(offset, bytes)?;
-        // SAFETY: `holds` found these bytes in the pieces, readable by the caller's promise.
-        unsafe { pieces.cursor().copy(offset, to, streaming != 0) };
+        let mut lanes = Lanes::new(streaming != 0);
+        let mut cursor = pieces.cursor();
+        // SAFETY: `holds` found these bytes in the pieces, readable by the caller's promise; the lanes are done
+        // before this returns.
+        unsafe { cursor.copy(offset, &VolatileBytes::of(to), &mut lanes) };
+        lanes.finish();
         Ok(())
     })
 }
@@ -134,16 +140,20 @@ pub unsafe extern "C" fn tp_pieces_gather_rows(
         // SAFETY: the caller's promise.
         let memory = unsafe { slice_mut(destination.cast::<u8>(), destination_bytes) }?;
         let (from, to) = joined(from, to);
+        let memory = VolatileBytes::of(memory);
+        let mut lanes = Lanes::new(streaming != 0);
         let mut cursor = pieces.cursor();
         for slice in 0..from.slices {
             for row in 0..from.rows {
                 let at = to.at(slice, row);
                 // `end` found every row inside.
-                let place = memory.get_mut(at..at + to.row_bytes).unwrap_or_default();
-                // SAFETY: as above, readable by the caller's promise.
-                unsafe { cursor.copy(from.at(slice, row), place, streaming != 0) };
+                if let Some(place) = memory.get(at, to.row_bytes) {
+                    // SAFETY: as above, readable by the caller's promise.
+                    unsafe { cursor.copy(from.at(slice, row), &place, &mut lanes) };
+                }
             }
         }
+        lanes.finish();
         Ok(())
     })
 }

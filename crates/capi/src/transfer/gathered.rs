@@ -4,6 +4,8 @@
 use std::ffi::c_void;
 use std::time::Instant;
 
+use towpath_memory::lanes::Lanes;
+use towpath_memory::volatile::VolatileBytes;
 use towpath_transfer::engine::{Bytes, Engine, HostKind, Shape};
 use towpath_transfer::opencl::{Cl, HostRows, Region, SUCCESS, Transfer};
 use towpath_transfer::policy::Direction;
@@ -52,8 +54,10 @@ pub unsafe extern "C" fn tp_transfer_write_buffer_pieces(
         while done < bytes && code == SUCCESS {
             let part = (bytes - done).min(CHUNK_BYTES);
             let room = sink.room(part)?;
+            let mut lanes = Lanes::new(true);
             // SAFETY: `holds` found these bytes in the pieces, which are readable by the caller's promise.
-            unsafe { cursor.copy(from + done, room, true) };
+            unsafe { cursor.copy(from + done, &VolatileBytes::of(room), &mut lanes) };
+            lanes.finish();
             let region = Region::Buffer {
                 memory: buffer,
                 offset: offset + done,
@@ -153,11 +157,13 @@ impl Target {
             while row < guest.rows {
                 let rows = at_once.min(guest.rows - row);
                 let room = sink.room(rows * guest.row_bytes)?;
+                let mut lanes = Lanes::new(true);
                 for (to, row) in room.chunks_mut(guest.row_bytes).zip(row..) {
                     let at = guest.offset + slice * guest.slice_stride + row * guest.stride;
-                    // SAFETY: the caller's promise.
-                    unsafe { cursor.copy(at, to, true) };
+                    // SAFETY: the caller's promise; the lanes are done before the rows are handed on.
+                    unsafe { cursor.copy(at, &VolatileBytes::of(to), &mut lanes) };
                 }
+                lanes.finish();
                 let region = Region::Image {
                     memory: self.image,
                     origin: [x, y + row, z + slice],
