@@ -246,7 +246,13 @@ fn wait_on_twins(
             point: entry.point,
         });
     }
-    let answer = local::wait(twins.as_slice(), what, deadline);
+    let mut answer = local::wait(twins.as_slice(), what, deadline);
+    if answer.is_err() {
+        // The kernel may have said already, to an eventfd for one, what a twin is about to learn: who asks
+        // because of that would sleep for ever on a "not yet".
+        entries.iter().for_each(|entry| entry.object.settle());
+        answer = local::wait(twins.as_slice(), what, deadline);
+    }
     // A twin that was left ends all waits on it; the kernel's object says how they go on.
     have_twins().then_some(answer)
 }
@@ -319,7 +325,12 @@ impl Object {
         self.leave_twin();
     }
 
-    /// Makes the same change to the kernel's object and to the twin.
+    /// Returns when no change is under way: the twin then knows all that the kernel has shown before.
+    fn settle(&self) {
+        drop(self.0.order.lock());
+    }
+
+    /// Makes the same change to the kernel's object and to the twin, in this order.
     fn change(
         &self,
         kernel: impl FnOnce() -> std::io::Result<()>,
@@ -489,6 +500,7 @@ impl Provider for Drm {
 
     fn query(&self, object: &Object) -> Result<Progress> {
         if object.has_twin() {
+            object.settle();
             let (reached, submitted) = object.0.twin.0.query();
             if object.has_twin() {
                 return Ok(Progress { reached, submitted });
@@ -570,5 +582,45 @@ impl Drm {
             pad: 0,
         };
         calls::eventfd(self.fd.as_fd(), &mut argument).map_err(system("register an eventfd"))
+    }
+}
+
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn private() -> Object {
+        let file = std::fs::File::open("/dev/null").expect("there is always one");
+        let drm = Drm {
+            fd: Arc::new(file.into()),
+        };
+        drm.object(1, true, false)
+    }
+
+    /// The kernel rang a doorbell; its waiter looked before the twin was told, saw nothing, and slept on.
+    #[test]
+    fn a_look_sees_what_the_kernel_has_shown_though_the_twin_is_not_told_yet() {
+        let object = private();
+        let (shown, seen) = channel();
+        std::thread::scope(|scope| {
+            let object = &object;
+            scope.spawn(move || {
+                let kernel = || {
+                    shown.send(()).map_err(std::io::Error::other)?;
+                    std::thread::sleep(Duration::from_millis(50));
+                    Ok(())
+                };
+                object.change(kernel, |twin| twin.signal_point(1))
+            });
+            assert_eq!(seen.recv(), Ok(()));
+            for what in [WaitFor::ALL, WaitFor::ANY.for_submit()] {
+                let entries = [Entry { object, point: 1 }];
+                let answer = wait_on_twins(&entries, what, Deadline::POLL);
+                assert!(matches!(answer, Some(Ok(_))), "{what:?}: {answer:?}");
+            }
+        });
     }
 }
