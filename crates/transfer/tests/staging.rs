@@ -10,7 +10,8 @@ use std::ptr::{null, null_mut};
 use towpath_needs::{Need, can_run};
 use towpath_transfer::engine::{Bring, Error, Shape};
 use towpath_transfer::opencl::{
-    Buffer, Cl, Functions, Handle, HostRows, Image, Region, Staging, TRUE, Transfer, devices,
+    Buffer, Cl, Functions, Handle, HostRows, Image, Options, Region, Staging, TRUE, Transfer,
+    calibrate, devices,
 };
 use towpath_transfer::readback::ImageShape;
 
@@ -343,4 +344,23 @@ fn a_staged_read_never_mixes_two_states_of_a_queue_that_another_thread_fills() {
             answer.unwrap();
         }
     });
+}
+
+/// From half cold memory of 1 MiB a form lost that had won from wholly cold memory.
+#[test]
+fn a_calibration_does_not_stage_what_is_small() {
+    let Some(cl) = open() else { return };
+    let all = devices(cl.functions()).unwrap();
+    let device = all.iter().find(|device| device.matches("portable"));
+    let mut options = Options::default();
+    options.sizes = vec![1 << 20, 4 << 20];
+    options.rounds = 2;
+    options.shapes = vec![Shape::new(1, Shape::CHUNK_BYTES)];
+    let calibration = calibrate(&cl, device.unwrap(), &options).unwrap();
+    assert!(calibration.classes.len() >= 4);
+    for class in &calibration.classes {
+        let mut options = class.options.iter().map(|option| option.mechanism);
+        let is_staged = options.any(|mechanism| mechanism.shape().is_some());
+        assert_eq!(is_staged, class.bytes >= 4 << 20, "{class:?}");
+    }
 }

@@ -124,11 +124,11 @@ impl<'a> Bench<'a> {
         if class.1 != Warmth::Warm {
             arms.push(Arm::Prefault);
         }
-        arms.extend(
-            stagings
-                .iter()
-                .map(|(mechanism, staging)| Arm::Staged(*mechanism, staging)),
-        );
+        let staged = stagings
+            .iter()
+            .filter(|_staging| class.2 >= STAGED_BYTES_MIN)
+            .map(|(mechanism, staging)| Arm::Staged(*mechanism, staging));
+        arms.extend(staged);
         let mut samples = vec![Runs::default(); arms.len()];
         // The first round makes slots and warms clocks; it does not count.
         for round in 0..=rounds {
@@ -245,6 +245,10 @@ impl<'a> Bench<'a> {
         }
     }
 }
+
+/// 4 MiB: below, staging gains some tenths of a millisecond at best, and what wins from wholly cold memory
+/// lost from half cold memory and the page of zeros (`bench/record/vm-2core/2026-11-30-bench-layer.json`).
+const STAGED_BYTES_MIN: usize = 4 << 20;
 
 /// What one run took.
 struct Took {
