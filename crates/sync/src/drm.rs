@@ -250,7 +250,9 @@ fn wait_on_twins(
     if answer.is_err() {
         // The kernel may have said already, to an eventfd for one, what a twin is about to learn: who asks
         // because of that would sleep for ever on a "not yet".
-        entries.iter().for_each(|entry| entry.object.settle());
+        for entry in entries {
+            entry.object.settle();
+        }
         answer = local::wait(twins.as_slice(), what, deadline);
     }
     // A twin that was left ends all waits on it; the kernel's object says how they go on.
@@ -592,18 +594,17 @@ mod tests {
 
     use super::*;
 
-    fn private() -> Object {
-        let file = std::fs::File::open("/dev/null").expect("there is always one");
+    fn private() -> std::io::Result<Object> {
         let drm = Drm {
-            fd: Arc::new(file.into()),
+            fd: Arc::new(std::fs::File::open("/dev/null")?.into()),
         };
-        drm.object(1, true, false)
+        Ok(drm.object(1, true, false))
     }
 
     /// The kernel rang a doorbell; its waiter looked before the twin was told, saw nothing, and slept on.
     #[test]
     fn a_look_sees_what_the_kernel_has_shown_though_the_twin_is_not_told_yet() {
-        let object = private();
+        let object = private().unwrap();
         let (shown, seen) = channel();
         std::thread::scope(|scope| {
             let object = &object;
