@@ -122,4 +122,15 @@ mod tests {
         assert_eq!(count(), before);
         assert_eq!(before, 0);
     }
+
+    /// The first to begin takes page faults; a stack for the next could be made only between them.
+    #[test]
+    fn nobody_begins_before_all_are_started() {
+        let end = std::sync::Barrier::new(13);
+        together(12, &|_number| {
+            let threads = std::fs::read_dir("/proc/self/task").unwrap().count();
+            end.wait();
+            assert!(threads >= 13, "{threads}");
+        });
+    }
 }
