@@ -4,6 +4,7 @@
 #![expect(
     unsafe_code,
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     reason = "tests; imports of memory that outlives them"
 )]
 
@@ -13,8 +14,12 @@ use std::sync::Arc;
 use towpath_memory::memfd::Memfd;
 use towpath_memory::view::{FilePiece, View};
 use towpath_needs::{Need, can_run};
-use towpath_transfer::textures::Error;
+use towpath_transfer::textures::views::Budget;
 use towpath_transfer::textures::vulkan::{Device, Handle, Import, Vulkan, Ways};
+use towpath_transfer::textures::{
+    Backend as _, Backing, Direction, Entry, Error, Format, Memory, Model, Path, Ram, Request,
+    Texture, Transfers,
+};
 
 fn view(file: &Memfd, pieces: &[(u64, u64)]) -> View {
     let pieces: Vec<_> = pieces
@@ -89,4 +94,43 @@ fn a_file_that_is_no_dma_buf_is_refused() {
     let answer = unsafe { Import::new(&device, handle) };
     assert!(matches!(answer, Err(Error::Device { .. })), "{answer:?}");
     println!("dma-bufs: {}", device.offer().dma_buf_import);
+}
+
+/// A device that fetches from a view saves the whole copy: an import pays after a few uses, in large pieces too.
+/// Rows that the device cannot name are copied for ever where the pieces are large.
+#[test]
+fn an_import_is_chosen_when_the_copies_missed_have_paid_for_it() {
+    if !can_run(&[Need::Lavapipe]) {
+        return;
+    }
+    let ram = Arc::new(Ram::new(4 << 20).unwrap());
+    let memory: Arc<dyn Memory> = ram;
+    let entries: Vec<Entry> = (0..32_u64)
+        .map(|index| Entry {
+            address: index * 2 * (64 << 10),
+            len: 64 << 10,
+        })
+        .collect();
+    let device = Arc::new(Device::open(Some("llvmpipe")).unwrap());
+    for (offset, is_imported) in [(0, true), (2, false)] {
+        let backend = Vulkan::on(Arc::clone(&device), Ways::default()).unwrap();
+        let budget = Budget::of_this_machine();
+        let mut transfers = Transfers::new(backend, Model::default(), budget, None);
+        let texture = Texture::picture(Format::RGBA8, 512, 512);
+        let mut image = transfers.backend().create(&texture).unwrap();
+        let backing = Backing::attach(&memory, &entries).unwrap();
+        let mut request = Request::picture(512, 512, Direction::Upload);
+        request.offset = offset;
+        let paths: Vec<Path> = (0..15)
+            .map(|_| {
+                let done = transfers.transfer(&texture, &mut image, &backing, &request);
+                done.unwrap().path
+            })
+            .collect();
+        assert_eq!(paths[..2], [Path::Gather; 2], "a first use never pays");
+        let last = matches!(paths[14], Path::Import(_));
+        assert_eq!(last, is_imported, "{offset}: {paths:?}");
+        transfers.detach(&backing).unwrap();
+        transfers.backend().destroy(image);
+    }
 }

@@ -85,6 +85,7 @@ impl Resource {
                 .renderer
                 .saving(texels.saturating_mul(self.texel_bytes())),
             uses: u64::from(uses),
+            by_device: false,
         };
         let price = self.survey.price(&state.model);
         cost::explain(self.survey.pieces, self.survey.bytes, &rent, price, false)

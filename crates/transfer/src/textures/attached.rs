@@ -106,6 +106,7 @@ impl Survey {
         let mapped = cost::Mapped {
             runs: self.runs,
             pages: self.bytes.div_ceil(PAGE),
+            by_device: false,
         };
         model.price(mapped, Kind::Stitched)
     }

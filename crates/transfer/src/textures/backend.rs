@@ -128,6 +128,6 @@ pub trait Backend {
     /// Whether the processor reads the destination next, so that it should stay in the caches.
     fn reads_by_cpu(&self) -> bool;
 
-    /// Whether the device can fetch from a view by itself.
-    fn can_import(&self) -> bool;
+    /// Whether the device would fetch the plan's bytes from a view by itself.
+    fn can_import(&self, plan: &Plan) -> bool;
 }

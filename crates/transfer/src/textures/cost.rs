@@ -4,6 +4,8 @@
 //! copy              = per_transfer + runs x per_run + bytes / bandwidth
 //! copy from a view  = per_transfer + sync x pages   + bytes / bandwidth
 //! making a view     = per_view + runs x map_run + pages x map_page      (its end included)
+//! fetched by device = per_transfer + sync x pages
+//! importing a view  = pages x IMPORT_PAGE
 //! ```
 //!
 //! **Rent or buy.** A backing is copied from until what a view would have saved so far reaches the view's
@@ -73,6 +75,8 @@ pub struct Job {
     pub bytes: u64,
     /// Runs of the backing that the transfer touches.
     pub runs: u64,
+    /// Whether a device would fetch the bytes from a view by itself.
+    pub by_device: bool,
 }
 
 /// What a view must map.
@@ -82,6 +86,8 @@ pub struct Mapped {
     pub runs: u64,
     /// Pages of 4 KiB.
     pub pages: u64,
+    /// Whether a device imports it.
+    pub by_device: bool,
 }
 
 impl Model {
@@ -91,29 +97,39 @@ impl Model {
         nanos(self.per_transfer + count(job.runs) * self.per_run + self.stream(job.bytes))
     }
 
-    /// Copying from a view that is there.
+    /// Copying from a view that is there, or letting a device fetch from it.
     #[must_use]
     pub fn copy_from_view(&self, job: Job, kind: Kind) -> Nanos {
         let sync = match kind {
             Kind::Stitched => 0.0,
             Kind::Udmabuf => count(job.bytes.div_ceil(PAGE)) * self.sync_page,
         };
-        nanos(self.per_transfer + self.per_run + sync + self.stream(job.bytes))
+        let copy = if job.by_device {
+            0.0
+        } else {
+            self.per_run + self.stream(job.bytes)
+        };
+        nanos(self.per_transfer + sync + copy)
     }
 
-    /// Making a view, and ending it.
+    /// Making a view, importing it where a device fetches from it, and ending it.
     #[must_use]
     pub fn price(&self, mapped: Mapped, kind: Kind) -> Nanos {
         let pages = count(mapped.pages);
-        nanos(match kind {
-            Kind::Stitched => {
-                self.per_view + count(mapped.runs) * self.map_run + pages * self.map_page
-            }
-            Kind::Udmabuf => self.per_view + pages * self.udmabuf_page,
-        })
+        let import = if mapped.by_device {
+            pages * IMPORT_PAGE
+        } else {
+            0.0
+        };
+        let map = match kind {
+            Kind::Stitched => count(mapped.runs) * self.map_run + pages * self.map_page,
+            Kind::Udmabuf => pages * self.udmabuf_page,
+        };
+        nanos(self.per_view + map + import)
     }
 
-    /// What a view would save for one transfer: nothing where the runs are large.
+    /// What a view would save for one transfer: nothing where the runs are large, unless a device fetches the
+    /// bytes itself; then all of the copy.
     #[must_use]
     pub fn saving(&self, job: Job, kind: Kind) -> Nanos {
         self.copy(job)
@@ -172,6 +188,8 @@ pub struct Rent {
     pub missed: Nanos,
     /// Transfers that were copied.
     pub uses: u64,
+    /// Whether a device would have fetched the bytes of the last one.
+    pub by_device: bool,
 }
 
 impl Rent {
@@ -204,6 +222,10 @@ pub fn explain(pieces: u64, bytes: u64, rent: &Rent, price: Nanos, is_view: bool
 
 const PAGE: u64 = 4096;
 
+/// Nanoseconds per page of importing a stitched view: 127 to 205 us per MiB on an NVIDIA H200
+/// (`bench/record/h200/2026-11-30-textures-vulkan.json`).
+const IMPORT_PAGE: f64 = 600.0;
+
 fn count(value: u64) -> f64 {
     value as f64
 }
@@ -227,14 +249,39 @@ mod tests {
         let job = Job {
             bytes: 16 << 20,
             runs: 8,
+            by_device: false,
         };
         let mapped = Mapped {
             runs: 8,
             pages: 4096,
+            by_device: false,
         };
         let saving = model.saving(job, Kind::Stitched);
         let price = model.price(mapped, Kind::Stitched);
         assert!(price.0 / saving.0.max(1) > 1000, "{saving:?} {price:?}");
+    }
+
+    /// Where the device fetches the bytes, a view saves the whole copy, and large runs pay as well.
+    #[test]
+    fn a_device_that_fetches_saves_the_copy() {
+        let model = Model::default();
+        for runs in [8, 4096] {
+            let job = Job {
+                bytes: 16 << 20,
+                runs,
+                by_device: true,
+            };
+            let mapped = Mapped {
+                runs,
+                pages: 4096,
+                by_device: true,
+            };
+            for kind in [Kind::Stitched, Kind::Udmabuf] {
+                let saving = model.saving(job, kind);
+                let price = model.price(mapped, kind);
+                assert!(price.0 < 15 * saving.0, "{runs}: {price:?} {saving:?}");
+            }
+        }
     }
 
     #[test]
@@ -257,6 +304,7 @@ mod tests {
         let rent = Rent {
             missed: Nanos(1_234_000),
             uses: 11,
+            by_device: false,
         };
         let text = explain(64, 64 * 4096, &rent, Nanos(1_200_000), true);
         assert_eq!(

@@ -171,6 +171,7 @@ impl<B: Backend> Transfers<B> {
         let mapped = super::cost::Mapped {
             runs: span.runs as u64,
             pages: backing.len().div_ceil(4096),
+            by_device: rent.by_device,
         };
         let price = self.model.price(mapped, Kind::Stitched);
         let is_view = self.views.has_view(backing);
@@ -228,6 +229,7 @@ impl<B: Backend> Transfers<B> {
         let job = Job {
             bytes: plan.payload(),
             runs: backing.span(range.0, range.1 - range.0).runs as u64,
+            by_device: self.backend.can_import(plan),
         };
         let force = self.policy == Policy::Always;
         let found = self.views.find(backing, range, job, &self.model, force);

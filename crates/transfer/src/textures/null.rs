@@ -85,7 +85,7 @@ impl Backend for Null {
         false
     }
 
-    fn can_import(&self) -> bool {
+    fn can_import(&self, _plan: &Plan) -> bool {
         false
     }
 }

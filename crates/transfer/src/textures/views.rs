@@ -342,6 +342,7 @@ impl Views {
             return Err(Why::Refused);
         };
         slot.used = tick;
+        slot.rent.by_device = job.by_device;
         if slot
             .held
             .as_ref()
@@ -366,6 +367,7 @@ impl Views {
             // Never fewer than the transfer itself touches; the exact count comes when it is due.
             runs: job.runs,
             pages: len.div_ceil(PAGE),
+            by_device: job.by_device,
         };
         if !force && !slot.rent.is_due(saving, model.price(mapped, kind)) {
             slot.rent.pay(saving);

@@ -269,9 +269,7 @@ impl Vulkan {
     fn fit(view: &View, plan: &Plan, guest: &Lines) -> Option<(u64, u32, u32)> {
         let (row, height) = plan.texel_strides()?;
         let offset = guest.offset + view.skip() as u64;
-        let is_aligned =
-            offset.is_multiple_of(4) && offset.is_multiple_of(u64::from(plan.block_bytes));
-        is_aligned.then_some((offset, row, height))
+        is_copyable(plan, offset).then_some((offset, row, height))
     }
 
     /// The transfer straight from or to the view, by the device or by the processor; `None` if neither
@@ -557,9 +555,13 @@ impl Backend for Vulkan {
         false
     }
 
-    fn can_import(&self) -> bool {
+    fn can_import(&self, plan: &Plan) -> bool {
         let offer = self.device.offer();
-        self.ways.import && (offer.host_import.is_some() || offer.dma_buf_import)
+        let is_offered = offer.host_import.is_some() || offer.dma_buf_import;
+        // A driver that took none so far will take none.
+        let is_refused = self.counts.refused > 0 && self.counts.imported == 0;
+        let may = self.ways.import && !self.ways.host_image_copy && is_offered && !is_refused;
+        may && is_copyable(plan, plan.guest.offset)
     }
 }
 
@@ -625,6 +627,12 @@ fn record(
         }
     }
     slot.submit()
+}
+
+/// Whether the device can name rows that begin at `offset`.
+fn is_copyable(plan: &Plan, offset: u64) -> bool {
+    let is_aligned = offset.is_multiple_of(4) && offset.is_multiple_of(u64::from(plan.block_bytes));
+    is_aligned && plan.texel_strides().is_some()
 }
 
 fn between(from: u64, to: u64, len: u64) -> vk::BufferCopy {

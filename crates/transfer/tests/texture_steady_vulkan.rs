@@ -1,0 +1,120 @@
+//! A transfer to a Vulkan image allocates nothing of ours once warm, whichever way it takes.
+//!
+//! What the driver allocates is not ours: it does so by the C library, past this program's allocator.
+
+#![expect(
+    unsafe_code,
+    clippy::unwrap_used,
+    reason = "tests; an allocator that counts"
+)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use towpath_needs::{Need, can_run};
+use towpath_transfer::textures::engine::Policy;
+use towpath_transfer::textures::views::Budget;
+use towpath_transfer::textures::vulkan::{Device, Vulkan, Ways};
+use towpath_transfer::textures::{
+    Backend as _, Backing, Direction, Entry, Format, Memory, Model, Path, Ram, Request, Texture,
+    Transfers,
+};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: passes everything on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's layout.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        // SAFETY: the caller's block, which came from `System`.
+        unsafe { System.dealloc(start, layout) };
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// The way, the rule about views, and what a transfer is then.
+fn ways() -> Vec<(Ways, Policy, fn(Path) -> bool)> {
+    let none = Ways {
+        import: false,
+        host_image_copy: false,
+        regions: false,
+    };
+    let import = Ways {
+        import: true,
+        ..none
+    };
+    let regions = Ways {
+        regions: true,
+        ..none
+    };
+    vec![
+        (none, Policy::Never, |path| path == Path::Gather),
+        (none, Policy::Always, |path| matches!(path, Path::View(_))),
+        (import, Policy::Always, |path| {
+            matches!(path, Path::Import(_))
+        }),
+        (import, Policy::Chosen, |path| {
+            matches!(path, Path::Import(_))
+        }),
+        (regions, Policy::Never, |path| path == Path::Regions),
+    ]
+}
+
+#[test]
+fn no_way_allocates_once_warm() {
+    if !can_run(&[Need::Lavapipe]) {
+        return;
+    }
+    let device = Arc::new(Device::open(Some("llvmpipe")).unwrap());
+    let ram = Arc::new(Ram::new(1 << 20).unwrap());
+    let memory: Arc<dyn Memory> = ram;
+    let entries: Vec<Entry> = (0..64_u64)
+        .map(|index| Entry {
+            address: (index * 37 % 64) * 2 * 4096,
+            len: 4096,
+        })
+        .collect();
+    let texture = Texture::picture(Format::RGBA8, 256, 256);
+    let upload = Request::picture(256, 256, Direction::Upload);
+    let download = Request {
+        direction: Direction::Download,
+        ..upload
+    };
+    for (ways, policy, is_right) in ways() {
+        let backend = Vulkan::on(Arc::clone(&device), ways).unwrap();
+        let budget = Budget::of_this_machine();
+        let mut transfers = Transfers::new(backend, Model::default(), budget, None).policy(policy);
+        let mut image = transfers.backend().create(&texture).unwrap();
+        let backing = Backing::attach(&memory, &entries).unwrap();
+        let mut run = |count: u32| {
+            let mut last = None;
+            for _transfer in 0..count {
+                transfers
+                    .transfer(&texture, &mut image, &backing, &download)
+                    .unwrap();
+                let done = transfers.transfer(&texture, &mut image, &backing, &upload);
+                last = Some(done.unwrap().path);
+            }
+            last.unwrap()
+        };
+        // More than a view needs to pay.
+        run(60);
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        let path = run(200);
+        let after = ALLOCATIONS.load(Ordering::Relaxed);
+        assert!(is_right(path), "{ways:?} {policy:?}: {path:?}");
+        assert_eq!(after - before, 0, "{ways:?} {policy:?}");
+        transfers.detach(&backing).unwrap();
+        transfers.backend().destroy(image);
+    }
+}
