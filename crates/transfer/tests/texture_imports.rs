@@ -4,7 +4,6 @@
 #![expect(
     unsafe_code,
     clippy::unwrap_used,
-    clippy::indexing_slicing,
     reason = "tests; imports of memory that outlives them"
 )]
 
