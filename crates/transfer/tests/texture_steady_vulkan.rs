@@ -2,11 +2,7 @@
 //!
 //! What the driver allocates is not ours: it does so by the C library, past this program's allocator.
 
-#![expect(
-    unsafe_code,
-    clippy::unwrap_used,
-    reason = "tests; an allocator that counts"
-)]
+#![expect(unsafe_code, reason = "an allocator that counts")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
@@ -42,8 +38,10 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// The way, the rule about views, and what a transfer is then.
-fn ways() -> Vec<(Ways, Policy, fn(Path) -> bool)> {
+/// The way, the rule about views, and whether a transfer went as it should then.
+type Way = (Ways, Policy, fn(Path) -> bool);
+
+fn ways() -> Vec<Way> {
     let none = Ways {
         import: false,
         host_image_copy: false,

@@ -131,7 +131,7 @@ fn print_imports(offer: &Offer, imports: &[Try]) {
 
 #[expect(clippy::print_stdout, reason = "the command's output")]
 fn summary(offer: &Offer, model: Model, imports: Vec<Try>, cells: Vec<Cell>) -> Body {
-    let names = ["gather", "view", "import", "host copy", "chosen"];
+    let names = ["gather", "view", "import", "regions", "host copy", "chosen"];
     let geomeans: Vec<(&'static str, f64)> = names
         .into_iter()
         .map(|name| {
