@@ -29,7 +29,7 @@
 //!
 //! # Modules
 //!
-//! `real` finds the library; `entry` holds the exported functions; `watch` tells by one load whether a
+//! `real` finds the library; `entry` and `transfer` hold the exported functions; `watch` tells by one load whether a
 //! transfer must be looked at; `table` and `resource` hold what is known; `shape` says what is understood;
 //! `stream` finds transfers in a guest's command stream; `state` settings and ledger.
 
@@ -40,4 +40,5 @@ mod shape;
 mod state;
 pub mod stream;
 mod table;
+mod transfer;
 mod watch;

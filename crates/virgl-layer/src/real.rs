@@ -64,10 +64,18 @@ pub(crate) struct Real {
     pub(crate) cleanup: Option<Cleanup>,
 }
 
+static REAL: OnceLock<Real> = OnceLock::new();
+
 /// The library's functions, found at the first call.
 pub(crate) fn get() -> &'static Real {
-    static REAL: OnceLock<Real> = OnceLock::new();
     REAL.get_or_init(Real::find)
+}
+
+/// The library's functions, if they were found already: a load and a branch.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "stands before every transfer")]
+pub(crate) fn known() -> Option<&'static Real> {
+    REAL.get()
 }
 
 impl Real {

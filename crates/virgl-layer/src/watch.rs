@@ -63,12 +63,14 @@ pub(crate) fn must_look(handle: u32, extent: &Extent) -> bool {
 }
 
 /// Whether anything lies at the place of `handle`; `false` is certain.
-#[inline]
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "stands before every transfer")]
 pub(crate) fn may_watch(handle: u32) -> bool {
     place(handle).state.load(Ordering::Relaxed) != 0
 }
 
 /// Whether any resource is watched.
+#[inline]
 pub(crate) fn any() -> bool {
     WATCHED.load(Ordering::Relaxed) != 0
 }
@@ -138,6 +140,8 @@ fn state(handle: u32, texels: u32) -> u64 {
     u64::from(handle) << 32 | u64::from(texels)
 }
 
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "stands before every transfer")]
 fn place(handle: u32) -> &'static Place {
     // The remainder is below the length, so the compiler leaves the check out.
     let index = usize::try_from(handle).unwrap_or(0) % COUNT;
