@@ -115,12 +115,12 @@ fn acceleration(values: &[f64], statistic: impl Fn(&[f64]) -> f64) -> f64 {
         })
         .collect();
     let center = mean(&left);
-    let power = |k: i32| {
+    let power = |k| {
         left.iter()
-            .map(|value| (center - value).powi(k))
+            .map(|value| libm::pow(center - value, k))
             .sum::<f64>()
     };
-    power(3) / (6.0 * power(2).powf(1.5))
+    power(3.0) / (6.0 * libm::pow(power(2.0), 1.5))
 }
 
 /// Resamples a series in blocks that wrap around its end, so that what follows what is kept within blocks.
@@ -177,7 +177,7 @@ pub fn optimal_block_length(values: &[f64]) -> f64 {
         return 1.0;
     }
     let length = n as f64;
-    let kn = 5.max(floor_count(length.log10()));
+    let kn = 5.max(floor_count(libm::log10(length)));
     let m_max = floor_count(length.sqrt().ceil()) + kn;
     let covariances = autocovariances(values, m_max);
     let at = |lag: usize| covariances.get(lag).copied().unwrap_or(0.0);
@@ -185,7 +185,7 @@ pub fn optimal_block_length(values: &[f64]) -> f64 {
         return 1.0;
     }
     // The first lag after which `kn` correlations in a row are small; doubled, as the authors advise.
-    let limit = 2.0 * (length.log10() / length).sqrt();
+    let limit = 2.0 * (libm::log10(length) / length).sqrt();
     let correlations = edge_correlations(values, m_max);
     let is_quiet = |first: &usize| {
         let window = correlations.get(*first..first + kn);
@@ -210,9 +210,7 @@ pub fn optimal_block_length(values: &[f64]) -> f64 {
         return 1.0;
     }
     let longest = (3.0 * length.sqrt()).min(length / 3.0).ceil();
-    (2.0 * g * g / d)
-        .cbrt()
-        .mul_add(length.cbrt(), 0.0)
+    (libm::cbrt(2.0 * g * g / d) * libm::cbrt(length))
         .min(longest)
         .max(1.0)
 }

@@ -156,7 +156,7 @@ pub fn changepoints(values: &[f64]) -> Vec<usize> {
     if noise <= 0.0 {
         return Vec::new();
     }
-    pelt(values, 4.0 * noise * noise * (n as f64).ln(), LEVEL_MIN)
+    pelt(values, 4.0 * noise * noise * libm::log(n as f64), LEVEL_MIN)
 }
 
 /// The segmentation with the least sum of squares plus `penalty` per change; levels of at least `shortest`.

@@ -57,12 +57,12 @@ pub fn power(pairs: usize, spread: f64, effect: f64, level: f64) -> f64 {
     if pairs < 2 {
         return 0.0;
     }
-    let shift = (1.0 + effect).ln().abs();
+    let shift = libm::log(1.0 + effect).abs();
     let df = pairs as f64 - 1.0;
     let level = reached_level(pairs, level);
     if is_unanimous(pairs, level) {
-        let one_way = normal_cdf(shift / spread).powf(pairs as f64);
-        return one_way + normal_cdf(-shift / spread).powf(pairs as f64);
+        let one_way = libm::pow(normal_cdf(shift / spread), pairs as f64);
+        return one_way + libm::pow(normal_cdf(-shift / spread), pairs as f64);
     }
     two_sided_power(df, shift / spread * (pairs as f64).sqrt(), level)
 }
@@ -74,7 +74,7 @@ pub fn power_unpaired(runs_a: usize, runs_b: usize, spread: f64, effect: f64, le
         return 0.0;
     }
     let (a, b) = (runs_a as f64, runs_b as f64);
-    let shift = (1.0 + effect).ln().abs();
+    let shift = libm::log(1.0 + effect).abs();
     two_sided_power(
         a + b - 2.0,
         shift / spread / (1.0 / a + 1.0 / b).sqrt(),
@@ -122,7 +122,7 @@ pub fn power_equivalent(pairs: usize, spread: f64, margin: f64, level: f64) -> f
     if level <= 0.0 {
         return 0.0;
     }
-    let delta = (1.0 + margin).ln() / spread * n.sqrt();
+    let delta = libm::log(1.0 + margin) / spread * n.sqrt();
     let one_side = noncentral_t_cdf(t_upper_quantile(level, n - 1.0), n - 1.0, delta.min(1e3));
     (1.0 - 2.0 * one_side).max(0.0)
 }
@@ -137,10 +137,12 @@ pub fn detectable(pairs: usize, spread: f64, level: f64) -> Option<f64> {
     let level = reached_level(pairs, level);
     if is_unanimous(pairs, level) {
         // The n-th root of the power, up to the other tail of at most 2^-n.
-        return Some((normal_quantile(POWER.powf(1.0 / n)) * spread).exp_m1());
+        return Some(libm::expm1(
+            normal_quantile(libm::pow(POWER, 1.0 / n)) * spread,
+        ));
     }
     let delta = noncentrality(n - 1.0, level)?;
-    Some((delta * spread / n.sqrt()).exp_m1())
+    Some(libm::expm1(delta * spread / n.sqrt()))
 }
 
 /// As [`detectable`], for two independent arms.
@@ -151,7 +153,7 @@ pub fn detectable_unpaired(runs_a: usize, runs_b: usize, spread: f64, level: f64
     }
     let (a, b) = (runs_a as f64, runs_b as f64);
     let delta = noncentrality(a + b - 2.0, level)?;
-    Some((delta * spread * (1.0 / a + 1.0 / b).sqrt()).exp_m1())
+    Some(libm::expm1(delta * spread * (1.0 / a + 1.0 / b).sqrt()))
 }
 
 thread_local! {
@@ -220,7 +222,7 @@ pub fn runs_to_settle(effect: f64, spread: f64, level: f64) -> Option<usize> {
     fewest(|runs| {
         let different = power_unpaired(runs, runs, spread, effect, level);
         let df = 2.0 * runs as f64 - 2.0;
-        let delta = effect.ln_1p() / spread * (runs as f64 / 2.0).sqrt();
+        let delta = libm::log1p(effect) / spread * (runs as f64 / 2.0).sqrt();
         let one_side = noncentral_t_cdf(t_upper_quantile(level, df), df, delta.min(1e3));
         let equivalent = 1.0 - 2.0 * one_side;
         different.min(equivalent)

@@ -14,7 +14,7 @@ pub fn interval(values: &[f64], level: f64) -> Option<(f64, f64)> {
     let n = values.len() as f64;
     let is_positive = values.iter().all(|value| *value > 0.0);
     let scaled: Vec<f64> = if is_positive {
-        values.iter().map(|value| value.ln()).collect()
+        values.iter().map(|value| libm::log(*value)).collect()
     } else {
         values.to_vec()
     };
@@ -26,7 +26,7 @@ pub fn interval(values: &[f64], level: f64) -> Option<(f64, f64)> {
     let center = mean(&scaled);
     let (low, high) = (center - half, center + half);
     Some(if is_positive {
-        (low.exp(), high.exp())
+        (libm::exp(low), libm::exp(high))
     } else {
         (low, high)
     })

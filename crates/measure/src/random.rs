@@ -43,8 +43,8 @@ impl Random {
 
     /// A standard normal number (Box-Muller; the second one is thrown away, so that the stream stays simple).
     pub fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.uniform()).cos()
+        let radius = (-2.0 * libm::log(1.0 - self.uniform())).sqrt();
+        radius * libm::cos(std::f64::consts::TAU * self.uniform())
     }
 
     /// Puts `items` into a random order (Fisher-Yates).

@@ -126,9 +126,9 @@ pub fn sign_test(above: usize, below: usize) -> f64 {
     let mut tail = 0.0_f64;
     for k in 0..=few {
         if k > 0 {
-            log_choices += ((n - k + 1) as f64 / k as f64).ln();
+            log_choices += libm::log((n - k + 1) as f64 / k as f64);
         }
-        tail += (log_choices - n as f64 * std::f64::consts::LN_2).exp();
+        tail += libm::exp(log_choices - n as f64 * std::f64::consts::LN_2);
     }
     (2.0 * tail).min(1.0)
 }

@@ -63,6 +63,13 @@ pub fn mean(values: &[f64]) -> f64 {
     sum(values.iter().copied()) / values.len() as f64
 }
 
+/// The geometric mean of positive values; NaN for an empty sample.
+#[must_use]
+pub fn geometric_mean(values: &[f64]) -> f64 {
+    let logs = values.iter().map(|value| libm::log(*value));
+    libm::exp(sum(logs) / values.len() as f64)
+}
+
 /// The sample variance (n - 1), in two passes with the correction for the mean's rounding; NaN below 2 values.
 #[must_use]
 pub fn variance(values: &[f64]) -> f64 {

@@ -119,9 +119,8 @@ impl SignFlip {
 /// The smallest two-sided p-value that `pairs` pairs can reach: 2 / 2^n.
 #[must_use]
 pub fn smallest_p(pairs: usize) -> f64 {
-    2.0 * 0.5_f64
-        .powi(i32::try_from(pairs.min(1_000)).unwrap_or(1_000))
-        .min(0.5)
+    let halvings = i32::try_from(pairs.min(1_000)).unwrap_or(1_000);
+    2.0 * libm::ldexp(1.0, -halvings).min(0.5)
 }
 
 #[cfg(test)]

@@ -127,7 +127,7 @@ impl Path {
 /// Runs of one arm with a given coefficient of variation.
 fn runs(random: &mut Random, count: usize, variation: f64) -> Vec<f64> {
     (0..count)
-        .map(|_| 10.0 * (variation * random.normal()).exp())
+        .map(|_| 10.0 * libm::exp(variation * random.normal()))
         .collect()
 }
 
@@ -150,7 +150,7 @@ fn session(random: &mut Random, count: usize, drift: f64, effect: f64) -> (Vec<f
     for pair in order(random.next_u64(), count) {
         for arm in pair {
             let level = 10.0 * (1.0 + drift * place / last);
-            let value = level * (0.01 * random.normal()).exp();
+            let value = level * libm::exp(0.01 * random.normal());
             place += 1.0;
             match arm {
                 Arm::A => a.push(value),
@@ -182,7 +182,7 @@ pub fn power(
     let mut found = 0;
     for _ in 0..experiments {
         let a = vec![10.0; pairs];
-        let ratios = (0..pairs).map(|_| (1.0 + effect) * (spread * random.normal()).exp());
+        let ratios = (0..pairs).map(|_| (1.0 + effect) * libm::exp(spread * random.normal()));
         let b: Vec<f64> = ratios.map(|ratio| 10.0 * ratio).collect();
         let judged = judge::paired(&a, &b, &Question::lower_is_better())?;
         found += usize::from(judged.verdict == Verdict::Slower);

@@ -72,13 +72,13 @@ pub fn t_upper_quantile(tail: f64, df: f64) -> f64 {
 #[must_use]
 pub fn noncentral_t_cdf(t: f64, df: f64, delta: f64) -> f64 {
     let half = df / 2.0;
-    let log_scale = std::f64::consts::LN_2 + half * half.ln() - ln_gamma(half);
+    let log_scale = std::f64::consts::LN_2 + half * libm::log(half) - ln_gamma(half);
     let density = |s: f64| {
         if s <= 0.0 {
             // Only df = 1 has a positive density at 0.
-            return if df <= 1.0 { log_scale.exp() } else { 0.0 };
+            return if df <= 1.0 { libm::exp(log_scale) } else { 0.0 };
         }
-        (log_scale + (df - 1.0) * s.ln() - half * s * s).exp()
+        libm::exp(log_scale + (df - 1.0) * libm::log(s) - half * s * s)
     };
     let reach = 12.0 / (2.0 * df).sqrt();
     let (low, high) = ((1.0 - reach).max(0.0), 1.0 + reach);

@@ -106,7 +106,8 @@ fn t_tests_agree_with_scipy_and_statsmodels() {
     }
     for case in vectors(text, "paired") {
         let (a, b) = (numbers(&case, "a"), numbers(&case, "b"));
-        let logs = |values: &[f64]| -> Vec<f64> { values.iter().map(|value| value.ln()).collect() };
+        let logs =
+            |values: &[f64]| -> Vec<f64> { values.iter().map(|value| libm::log(*value)).collect() };
         let difference = ttest::paired(&a, &b).unwrap();
         check_t(&difference, &case["difference"]);
         close(
@@ -121,13 +122,13 @@ fn t_tests_agree_with_scipy_and_statsmodels() {
             let judged = judge::paired(&a, &b, &judge::Question::lower_is_better()).unwrap();
             close(judged.p, number(&case["ratio"], "p"), 1e-8, &case);
             close(
-                judged.low.unwrap().ln(),
+                libm::log(judged.low.unwrap()),
                 number(&case["ratio"], "low"),
                 1e-8,
                 &case,
             );
             close(
-                judged.high.unwrap().ln(),
+                libm::log(judged.high.unwrap()),
                 number(&case["ratio"], "high"),
                 1e-8,
                 &case,

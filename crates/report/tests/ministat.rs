@@ -25,7 +25,7 @@ fn values(random: &mut Random) -> Vec<f64> {
             2 => 1e9 + random.normal(),
             3 => 1e-9 * random.uniform(),
             4 => 7.0,
-            5 => (random.normal() * 3.0).exp(),
+            5 => libm::exp(random.normal() * 3.0),
             6 => 1e6 * random.normal(),
             _ => 16.7 + (random.uniform() * 100.0).floor() / 10.0,
         })

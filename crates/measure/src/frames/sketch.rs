@@ -18,7 +18,7 @@ pub struct Sketch {
 /// Shares of frames at which the ladder has a step.
 pub(super) fn shares() -> impl Iterator<Item = f64> {
     let body = (0..=98).map(|percent| f64::from(percent) / 100.0);
-    let tail = (1..=60).map(|step| 1.0 - 0.02 * 10.0_f64.powf(-f64::from(step) / 20.0));
+    let tail = (1..=60).map(|step| 1.0 - 0.02 * libm::pow(10.0, -f64::from(step) / 20.0));
     body.chain(tail).chain([1.0])
 }
 

@@ -281,7 +281,7 @@ impl Judgement {
     fn set_detectable(&mut self, planned: Option<f64>) {
         self.detectable = match self.scale {
             Scale::Ratio => planned,
-            Scale::Difference => planned.map(f64::ln_1p),
+            Scale::Difference => planned.map(libm::log1p),
         };
     }
 
@@ -296,7 +296,7 @@ impl Judgement {
     /// The margin on the scale of the test: a log ratio, or a difference in the metric's unit.
     fn test_margin(&self) -> f64 {
         match self.scale {
-            Scale::Ratio => self.question.margin.ln_1p(),
+            Scale::Ratio => libm::log1p(self.question.margin),
             Scale::Difference => self.question.margin * self.mean_a.unwrap_or(0.0).abs(),
         }
     }
@@ -304,7 +304,7 @@ impl Judgement {
     /// From the test's scale (logs) to that of `estimate`.
     fn back(&self, value: f64) -> f64 {
         match self.scale {
-            Scale::Ratio => value.exp(),
+            Scale::Ratio => libm::exp(value),
             Scale::Difference => value,
         }
     }
@@ -393,7 +393,7 @@ impl Judgement {
         let level = self.question.level;
         // Plans are made in logs; a difference is taken as it is.
         let effect = if self.scale == Scale::Difference {
-            effect.exp_m1()
+            libm::expm1(effect)
         } else {
             effect
         };

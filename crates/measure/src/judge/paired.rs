@@ -61,7 +61,7 @@ pub fn paired(a: &[f64], b: &[f64], question: &Question) -> Result<Judgement> {
 pub(super) fn differences(a: &[f64], b: &[f64], scale: Scale) -> Vec<f64> {
     let difference = |(a, b): (&f64, &f64)| match scale {
         // Equal values must give exactly 0, which a difference of logs does.
-        Scale::Ratio => b.ln() - a.ln(),
+        Scale::Ratio => libm::log(*b) - libm::log(*a),
         Scale::Difference => b - a,
     };
     a.iter().zip(b).map(difference).collect()

@@ -32,13 +32,13 @@ impl SignProcess {
     /// The p-value that holds at every look: 1 over the highest stake so far.
     #[must_use]
     pub fn p(&self) -> f64 {
-        (-self.log_stake_max).exp().min(1.0)
+        libm::exp(-self.log_stake_max).min(1.0)
     }
 
     /// The stake now.
     #[must_use]
     pub fn stake(&self) -> f64 {
-        log_stake(self.below, self.above).exp()
+        libm::exp(log_stake(self.below, self.above))
     }
 }
 
@@ -134,7 +134,7 @@ fn one_sided(looks: &[(f64, bool)], wants_above: bool) -> f64 {
 
 /// The medians not ruled out at any look: after each pair those between two order statistics.
 fn confidence_sequence(differences: &[f64], level: f64) -> (Option<f64>, Option<f64>) {
-    let limit = -level.ln();
+    let limit = -libm::log(level);
     let (mut low, mut high): (Option<f64>, Option<f64>) = (None, None);
     let mut ordered: Vec<f64> = Vec::with_capacity(differences.len());
     // How many values on one side still rule a median out, plus one; it never falls as pairs are added.

@@ -22,7 +22,7 @@ pub fn unpaired(a: &[f64], b: &[f64], question: &Question) -> Result<Judgement> 
     judged.choose_scale(a, b);
     let on_scale = |values: &[f64]| -> Vec<f64> {
         match judged.scale {
-            Scale::Ratio => values.iter().map(|value| value.ln()).collect(),
+            Scale::Ratio => values.iter().map(|value| libm::log(*value)).collect(),
             Scale::Difference => values.to_vec(),
         }
     };

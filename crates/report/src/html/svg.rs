@@ -61,8 +61,8 @@ impl Axis {
     /// A logarithmic axis from `low` to `high`, both positive.
     pub(super) fn log(low: f64, high: f64) -> Self {
         Self {
-            low: low.log10(),
-            high: high.log10(),
+            low: libm::log10(low),
+            high: libm::log10(high),
             is_log: true,
             has_ticks: true,
         }
@@ -80,7 +80,7 @@ impl Axis {
 
     fn share(self, value: f64) -> f64 {
         let value = if self.is_log {
-            value.max(1e-300).log10()
+            libm::log10(value.max(1e-300))
         } else {
             value
         };
@@ -96,11 +96,11 @@ impl Axis {
             let powers = (0..=12).map(|k| self.low.ceil() + f64::from(k));
             return powers
                 .take_while(|power| *power <= self.high + 1e-9)
-                .map(|power| 10.0_f64.powf(power))
+                .map(libm::exp10)
                 .collect();
         }
         let rough = (self.high - self.low) / 5.0;
-        let unit = 10.0_f64.powf(rough.log10().floor());
+        let unit = libm::exp10(libm::log10(rough).floor());
         let step = [1.0, 2.0, 5.0, 10.0]
             .into_iter()
             .map(|k| k * unit)

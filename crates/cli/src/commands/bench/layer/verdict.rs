@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde::Serialize;
 use towpath_measure::Verdict;
 use towpath_measure::judge::{Judgement, Question, Scale, holm, paired};
-use towpath_measure::sample::median;
+use towpath_measure::sample::{geometric_mean, median};
 use towpath_settings::{Fix, Fixes};
 use towpath_transfer::policy::{Direction, Mechanism, Policy, Warmth};
 
@@ -104,11 +104,11 @@ fn average(cells: &[Samples], is_in: impl Fn(&Samples) -> bool) -> Result<Option
     };
     let ratios: Vec<f64> = (0..rounds)
         .map(|round| {
-            let logs = cells.iter().filter_map(|cell| {
+            let ratios = cells.iter().filter_map(|cell| {
                 let (forward, layer) = (cell.forward_ns.get(round)?, cell.layer_ns.get(round)?);
-                Some((layer / forward).ln())
+                Some(layer / forward)
             });
-            (logs.sum::<f64>() / cells.len() as f64).exp()
+            geometric_mean(&ratios.collect::<Vec<f64>>())
         })
         .collect();
     let question = Question::lower_is_better().with_margin(MARGIN);

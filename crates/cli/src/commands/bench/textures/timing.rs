@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde::Serialize;
 use towpath_measure::judge::{self, Judgement, Question};
 use towpath_measure::random::Random;
-use towpath_measure::sample::median;
+use towpath_measure::sample::{geometric_mean, median};
 use towpath_measure::{Clock as _, MonotonicClock};
 
 /// What one arm showed in one row.
@@ -193,8 +193,7 @@ pub(super) fn holm<'a>(comparisons: impl Iterator<Item = &'a mut Against>) {
 
 /// Geometric mean.
 pub(super) fn geomean(values: impl Iterator<Item = f64>) -> f64 {
-    let logs: Vec<f64> = values.map(f64::ln).collect();
-    towpath_measure::sample::mean(&logs).exp()
+    geometric_mean(&values.collect::<Vec<f64>>())
 }
 
 fn uploads(workload: &mut dyn Workload, sample_nanos: u64) -> Result<u64> {
