@@ -10,8 +10,11 @@
  * arrays that are passed in are used during the call only.
  *
  * Pointers. NULL where it is not allowed is TP_ERROR_NULL, and nothing else happens. After any error the outputs are as
- * they were, unless a function says otherwise. A handle of another kind, or freed before, is TP_ERROR_HANDLE as long as
- * its memory has not been given to someone else: help with debugging, not a check to rely on.
+ * they were, unless a function says otherwise. A handle of another kind, or of another copy of the library in the same
+ * process, is TP_ERROR_HANDLE; so is one that was freed before, as long as its memory has not been given to someone
+ * else: help with debugging, not a check to rely on.
+ *
+ * Versions. Within one soname no structure changes its size or its fields; what is new comes with functions of its own.
  *
  * Threads. Every function may be called from any thread, also with one handle from several at once; but a handle is
  * freed only when no call with it is under way and none follows. Functions that the program gives are called on the
@@ -305,7 +308,8 @@ typedef struct tp_save_report {
 } tp_save_report;
 
 /*
- Takes one line, without a line break, in English; the text lives until it returns.
+ Takes one line, without a line break; the text lives until it returns. In English, but for what the system says of
+ its errors, which is in the program's language.
 
  Called on the thread that called the library, inside that call, never while the library holds a lock: it may
  call the library, also with the same handle, but must not free that handle. It must return: no longjmp

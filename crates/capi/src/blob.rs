@@ -2,12 +2,13 @@
 
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use towpath_cache::Folder;
 use towpath_cache::saving::{BlobFile, BlobSaver, SaveOutcome};
 
-use crate::boundary::{Answer, Opaque, borrow, give, guard, path, put, take};
+use crate::boundary::{
+    Opaque, borrow, give, guard, nanoseconds, path, put_bytes, put_if_wanted, take, wanted,
+};
 use crate::gate::Gate;
 use crate::log::{Log, tp_log, tp_log_level};
 use crate::source::{Driver, tp_blob_source};
@@ -82,6 +83,7 @@ pub unsafe extern "C" fn tp_blob_open(
     blob: *mut *mut tp_blob,
 ) -> tp_status {
     guard(|| {
+        wanted(blob)?;
         // SAFETY: the caller's promise.
         let folder = unsafe { path(folder) }?;
         // SAFETY: the caller's promise.
@@ -129,9 +131,7 @@ pub unsafe extern "C" fn tp_blob_data(
             found.as_ptr().cast()
         };
         // SAFETY: the caller's promise.
-        unsafe { put(data, start) }?;
-        // SAFETY: the caller's promise.
-        unsafe { put(bytes, found.len()) }
+        unsafe { put_bytes((data, bytes), start, found.len()) }
     })
 }
 
@@ -157,8 +157,7 @@ pub unsafe extern "C" fn tp_blob_save(
         // SAFETY: the caller's promise.
         let kept = unsafe { borrow(blob) }?;
         // SAFETY: the caller's promise.
-        let driver = unsafe { Driver::new(source, context) };
-        let mut driver = driver.ok_or(Status::TP_ERROR_NULL)?;
+        let mut driver = unsafe { Driver::new(source, context) }?;
         let entered = kept.gate.enter()?;
         let mut saver = kept.saver.lock().unwrap_or_else(PoisonError::into_inner);
         let saved = saver.save(&mut driver, force != 0);
@@ -208,23 +207,6 @@ pub unsafe extern "C" fn tp_blob_set_log(blob: *const tp_blob, log: *const tp_lo
         *kept.log.lock().unwrap_or_else(PoisonError::into_inner) = log;
         Ok(())
     })
-}
-
-/// Stores a report where the program wants one.
-///
-/// # Safety
-///
-/// `report` is null or valid for a write.
-pub(crate) unsafe fn put_if_wanted<T>(report: *mut T, filled: T) -> Answer {
-    if report.is_null() {
-        return Ok(());
-    }
-    // SAFETY: the caller's promise.
-    unsafe { put(report, filled) }
-}
-
-pub(crate) fn nanoseconds(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Frees the handle, and with it the bytes of `tp_blob_data`; NULL is none. Saves nothing. TP_ERROR_BUSY: a save is

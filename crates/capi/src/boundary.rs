@@ -3,6 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::status::tp_status as Status;
 
@@ -10,6 +11,7 @@ use crate::status::tp_status as Status;
 pub(crate) type Answer<T = ()> = Result<T, Status>;
 
 /// Runs `body` and turns its answer, or its panic, into a status.
+#[inline]
 pub(crate) fn guard(body: impl FnOnce() -> Answer) -> Status {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => Status::TP_OK,
@@ -28,8 +30,9 @@ pub(crate) trait Opaque {
 
 /// What a handle points to: the value, and a mark by which a wrong or freed handle is known.
 ///
-/// A freed block may have been given to someone else by the time it is looked at: the mark catches the
-/// common mistakes, not every one.
+/// The mark comes first in every kind, since it is looked at before the kind is known. A freed block may have been
+/// given to someone else by the time it is looked at: the mark catches the common mistakes, not every one.
+#[repr(C)]
 struct Block<V> {
     mark: AtomicU64,
     value: V,
@@ -38,16 +41,21 @@ struct Block<V> {
 /// What a freed handle's mark becomes.
 const FREED: u64 = 0xdead_f4ee_dead_f4ee;
 
+/// The mark of a kind of handles of this copy of the library: another copy may be of another version.
+fn mark<T: Opaque>() -> u64 {
+    /// Its place differs from copy to copy.
+    static HERE: AtomicU64 = AtomicU64::new(0);
+    T::MARK ^ HERE.as_ptr().addr() as u64
+}
+
 /// Puts `value` behind a new handle and stores it in `*out`.
 ///
 /// # Safety
 ///
 /// `out` is null or valid for a write.
 pub(crate) unsafe fn give<T: Opaque>(out: *mut *mut T, value: T::Value) -> Answer {
-    if out.is_null() {
-        return Err(Status::TP_ERROR_NULL);
-    }
-    let mark = AtomicU64::new(T::MARK);
+    wanted(out)?;
+    let mark = AtomicU64::new(mark::<T>());
     let handle = Box::into_raw(Box::new(Block { mark, value })).cast::<T>();
     // SAFETY: not null by the check above, valid for a write by the caller's promise.
     unsafe { out.write(handle) };
@@ -74,13 +82,14 @@ fn block<T: Opaque>(handle: *const T) -> Answer<*const Block<T::Value>> {
 /// `handle` is null, live, or freed with its block not in use by someone else.
 pub(crate) unsafe fn borrow<'a, T: Opaque>(handle: *const T) -> Answer<&'a T::Value> {
     let block = block(handle)?;
-    // SAFETY: not null and aligned by `block`; live by the caller's promise.
-    let block = unsafe { &*block };
+    // SAFETY: not null and aligned by `block`; the start of a block of some kind by the caller's promise.
+    let seen = unsafe { &*block.cast::<AtomicU64>() };
     // Acquire: pairs with the exchange in `take`, so that a handle seen as live is whole.
-    if block.mark.load(Ordering::Acquire) != T::MARK {
+    if seen.load(Ordering::Acquire) != mark::<T>() {
         return Err(Status::TP_ERROR_HANDLE);
     }
-    Ok(&block.value)
+    // SAFETY: as above, and the mark says that it is one of this kind, made by `give`.
+    Ok(unsafe { &(*block).value })
 }
 
 /// Takes what lies behind a handle back; null is no handle and no mistake.
@@ -93,10 +102,10 @@ pub(crate) unsafe fn take<T: Opaque>(handle: *mut T) -> Answer<Option<T::Value>>
         return Ok(None);
     }
     let block = block(handle.cast_const())?.cast_mut();
-    // SAFETY: not null and aligned by `block`; live by the caller's promise.
-    let mark = unsafe { &(*block).mark };
+    // SAFETY: not null and aligned by `block`; the start of a block of some kind by the caller's promise.
+    let seen = unsafe { &*block.cast::<AtomicU64>() };
     // Of two threads that free one handle, one sees the mark.
-    let was = mark.compare_exchange(T::MARK, FREED, Ordering::AcqRel, Ordering::Acquire);
+    let was = seen.compare_exchange(mark::<T>(), FREED, Ordering::AcqRel, Ordering::Acquire);
     if was.is_err() {
         return Err(Status::TP_ERROR_HANDLE);
     }
@@ -111,12 +120,53 @@ pub(crate) unsafe fn take<T: Opaque>(handle: *mut T) -> Answer<Option<T::Value>>
 ///
 /// `out` is null or valid for a write.
 pub(crate) unsafe fn put<T>(out: *mut T, value: T) -> Answer {
-    if out.is_null() {
-        return Err(Status::TP_ERROR_NULL);
-    }
+    wanted(out)?;
     // SAFETY: not null by the check above, valid for a write by the caller's promise.
     unsafe { out.write(value) };
     Ok(())
+}
+
+/// Whether there is a place for an answer: to be asked before anything is done for it.
+pub(crate) fn wanted<T>(out: *const T) -> Answer {
+    if out.is_null() {
+        return Err(Status::TP_ERROR_NULL);
+    }
+    Ok(())
+}
+
+/// Stores a report where the program wants one.
+///
+/// # Safety
+///
+/// `report` is null or valid for a write.
+pub(crate) unsafe fn put_if_wanted<T>(report: *mut T, filled: T) -> Answer {
+    if report.is_null() {
+        return Ok(());
+    }
+    // SAFETY: the caller's promise.
+    unsafe { put(report, filled) }
+}
+
+/// A span as reports have it.
+pub(crate) fn nanoseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Stores where bytes are, and how many: both or none.
+///
+/// # Safety
+///
+/// `data` and `bytes` are null or valid for a write.
+pub(crate) unsafe fn put_bytes<P>(
+    (data, bytes): (*mut P, *mut usize),
+    start: P,
+    len: usize,
+) -> Answer {
+    wanted(bytes)?;
+    // SAFETY: the caller's promise.
+    unsafe { put(data, start) }?;
+    // SAFETY: as above.
+    unsafe { put(bytes, len) }
 }
 
 /// `count` values at `data`; none at null only if `count` is 0.
@@ -128,6 +178,14 @@ pub(crate) unsafe fn slice<'a, T>(data: *const T, count: usize) -> Answer<&'a [T
     if count == 0 {
         return Ok(&[]);
     }
+    check(data, count)?;
+    // SAFETY: not null, aligned and not longer than `isize::MAX` by the check above; valid for reads by
+    // the caller's promise.
+    Ok(unsafe { std::slice::from_raw_parts(data, count) })
+}
+
+/// Whether `count` values may lie at `data`, of which at least one is wanted.
+fn check<T>(data: *const T, count: usize) -> Answer {
     if data.is_null() {
         return Err(Status::TP_ERROR_NULL);
     }
@@ -137,9 +195,18 @@ pub(crate) unsafe fn slice<'a, T>(data: *const T, count: usize) -> Answer<&'a [T
     if is_too_long || !data.is_aligned() {
         return Err(Status::TP_ERROR_INVALID);
     }
-    // SAFETY: not null, aligned and not longer than `isize::MAX` by the checks above; valid for reads by
-    // the caller's promise.
-    Ok(unsafe { std::slice::from_raw_parts(data, count) })
+    Ok(())
+}
+
+/// The value at `from`.
+///
+/// # Safety
+///
+/// `from` is null or valid for a read.
+pub(crate) unsafe fn one<T: Copy>(from: *const T) -> Answer<T> {
+    check(from, 1)?;
+    // SAFETY: not null and aligned by the check above; valid for a read by the caller's promise.
+    Ok(unsafe { from.read() })
 }
 
 /// As [`slice`], for writes.
@@ -151,15 +218,7 @@ pub(crate) unsafe fn slice_mut<'a, T>(data: *mut T, count: usize) -> Answer<&'a 
     if count == 0 {
         return Ok(&mut []);
     }
-    if data.is_null() {
-        return Err(Status::TP_ERROR_NULL);
-    }
-    let is_too_long = count
-        .checked_mul(size_of::<T>())
-        .is_none_or(|n| isize::try_from(n).is_err());
-    if is_too_long || !data.is_aligned() {
-        return Err(Status::TP_ERROR_INVALID);
-    }
+    check(data.cast_const(), count)?;
     // SAFETY: as in `slice`, and unique by the caller's promise.
     Ok(unsafe { std::slice::from_raw_parts_mut(data, count) })
 }
@@ -227,6 +286,29 @@ mod tests {
         // SAFETY: a live handle that nobody uses afterwards.
         let taken = unsafe { take(handle) };
         assert!(taken.is_ok_and(|value| value.is_some()));
+    }
+
+    /// Before its kind is known, a handle may be looked at where every kind has its mark, and nowhere else.
+    #[test]
+    fn each_kind_of_handle_has_its_own_mark_and_has_it_first() {
+        let mut marks = std::collections::BTreeSet::new();
+        macro_rules! kinds {
+            ($($kind:path),+) => {$(
+                assert_eq!(std::mem::offset_of!(Block<<$kind as Opaque>::Value>, mark), 0);
+                assert!(marks.insert(mark::<$kind>()), stringify!($kind));
+            )+};
+        }
+        kinds!(
+            crate::tp_blob,
+            crate::tp_buffer,
+            crate::tp_cache,
+            crate::tp_pool,
+            crate::tp_provider,
+            crate::tp_sync,
+            crate::tp_transfer,
+            crate::tp_view
+        );
+        assert!(!marks.contains(&FREED) && !marks.contains(&0));
     }
 
     #[test]

@@ -10,8 +10,11 @@ use towpath_cache::{
     Blob, ContentId, Error, Identity, Kind, Opened, Options, open_or_memory, safety,
 };
 
-use crate::blob::{nanoseconds, put_if_wanted, tp_save_report, tp_saved};
-use crate::boundary::{Answer, Opaque, borrow, give, guard, path, put, slice, take};
+use crate::blob::{tp_save_report, tp_saved};
+use crate::boundary::{
+    Answer, Opaque, borrow, give, guard, nanoseconds, one, path, put, put_bytes, put_if_wanted,
+    slice, take, wanted,
+};
 use crate::gate::Gate;
 use crate::log::{Log, tp_log};
 use crate::source::{Driver, tp_blob_source};
@@ -121,9 +124,7 @@ pub unsafe extern "C" fn tp_cache_open(
         let identity = unsafe { take_identity(identity) }?;
         // SAFETY: the caller's promise.
         let log = unsafe { Log::take(log) }?;
-        if cache.is_null() {
-            return Err(Status::TP_ERROR_NULL);
-        }
+        wanted(cache)?;
         let options = Options {
             is_read_only: read_only != 0,
             ..Options::new(identity.hash())
@@ -165,9 +166,7 @@ pub unsafe extern "C" fn tp_cache_blob(
         let cache = unsafe { borrow(cache) }?;
         let blob = cache.blobs.get(index).ok_or(Status::TP_ERROR_NOT_FOUND)?;
         // SAFETY: the caller's promise.
-        unsafe { put(data, blob.as_ptr().cast()) }?;
-        // SAFETY: the caller's promise.
-        unsafe { put(bytes, blob.len()) }
+        unsafe { put_bytes((data, bytes), blob.as_ptr().cast(), blob.len()) }
     })
 }
 
@@ -237,8 +236,7 @@ pub unsafe extern "C" fn tp_cache_save(
         // SAFETY: the caller's promise.
         let cache = unsafe { borrow(cache) }?;
         // SAFETY: the caller's promise.
-        let driver = unsafe { Driver::new(source, context) };
-        let mut driver = driver.ok_or(Status::TP_ERROR_NULL)?;
+        let mut driver = unsafe { Driver::new(source, context) }?;
         let mut filled = tp_save_report {
             outcome: tp_saved::TP_SAVED_UNCHANGED,
             bytes: 0,
@@ -413,10 +411,8 @@ impl Cache {
 ///
 /// As `tp_cache_open` has it.
 unsafe fn take_identity(identity: *const tp_cache_identity) -> Answer<Identity> {
-    // SAFETY: one value, by the caller's promise.
-    let given = unsafe { slice(identity, 1) }?
-        .first()
-        .ok_or(Status::TP_ERROR_NULL)?;
+    // SAFETY: the caller's promise.
+    let given = unsafe { one(identity) }?;
     // SAFETY: the caller's promise.
     let extra = unsafe { slice(given.extra.cast::<u8>(), given.extra_bytes) }?;
     // SAFETY: the caller's promise.

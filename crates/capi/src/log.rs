@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, c_char, c_void};
 
-use crate::boundary::Answer;
+use crate::boundary::{Answer, one};
 
 /// How much a line matters.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -14,7 +14,8 @@ pub enum tp_log_level {
     TP_LOG_WARNING = 1,
 }
 
-/// Takes one line, without a line break, in English; the text lives until it returns.
+/// Takes one line, without a line break; the text lives until it returns. In English, but for what the system says of
+/// its errors, which is in the program's language.
 ///
 /// Called on the thread that called the library, inside that call, never while the library holds a lock: it may
 /// call the library, also with the same handle, but must not free that handle. It must return: no longjmp
@@ -54,9 +55,8 @@ impl Log {
         if log.is_null() {
             return Ok(Self::none());
         }
-        // SAFETY: one value, by the caller's promise.
-        let given = unsafe { crate::boundary::slice(log, 1) }?;
-        Ok(given.first().map_or(Self::none(), |log| Self(*log)))
+        // SAFETY: the caller's promise.
+        unsafe { one(log) }.map(Self)
     }
 
     /// Whether anybody takes lines: those of frequent calls are not made for nobody.

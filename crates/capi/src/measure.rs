@@ -2,7 +2,7 @@
 
 use towpath_measure::judge::{self, Direction, Judgement, Question, Verdict};
 
-use crate::boundary::{Answer, guard, put, slice};
+use crate::boundary::{Answer, guard, one, put, slice};
 use crate::status::{tp_status, tp_status as Status};
 
 /// What the data show about B against A.
@@ -111,10 +111,8 @@ pub unsafe extern "C" fn tp_measure_unpaired(
 ///
 /// `question` is null or valid for a read.
 unsafe fn read(question: *const tp_question) -> Answer<Question> {
-    // SAFETY: one value, by the caller's promise.
-    let question = unsafe { slice(question, 1) }?
-        .first()
-        .ok_or(Status::TP_ERROR_NULL)?;
+    // SAFETY: the caller's promise.
+    let question = unsafe { one(question) }?;
     Ok(Question {
         direction: if question.higher_is_better == 0 {
             Direction::Lower

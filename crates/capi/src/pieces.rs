@@ -7,7 +7,7 @@ use towpath_memory::view::{FilePiece, View};
 use towpath_memory::volatile::VolatileBytes;
 
 use crate::boundary::{
-    Answer, Opaque, borrow, descriptor, give, guard, put, slice, slice_mut, take,
+    Answer, Opaque, borrow, descriptor, give, guard, one, put_bytes, slice, slice_mut, take,
 };
 use crate::gather::{Lines, Pieces, joined};
 use crate::status::{tp_status, tp_status as Status};
@@ -121,10 +121,8 @@ pub unsafe extern "C" fn tp_pieces_gather_rows(
     guard(|| {
         // SAFETY: the caller's promise.
         let pieces = unsafe { Pieces::take(pieces, count) }?;
-        // SAFETY: one value, by the caller's promise.
-        let given = *unsafe { slice(rows, 1) }?
-            .first()
-            .ok_or(Status::TP_ERROR_NULL)?;
+        // SAFETY: the caller's promise.
+        let given = unsafe { one(rows) }?;
         let from = Lines::from(given).packed()?;
         let to = Lines {
             offset: 0,
@@ -216,9 +214,7 @@ pub unsafe extern "C" fn tp_view_data(
         // SAFETY: the caller's promise.
         let seen = unsafe { borrow(view) }?.bytes();
         // SAFETY: the caller's promise.
-        unsafe { put(data, seen.as_ptr().cast()) }?;
-        // SAFETY: the caller's promise.
-        unsafe { put(bytes, seen.len()) }
+        unsafe { put_bytes((data, bytes), seen.as_ptr().cast(), seen.len()) }
     })
 }
 

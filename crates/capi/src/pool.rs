@@ -7,7 +7,7 @@ use towpath_memory::{Mapping, Prefault, prefault};
 use towpath_transfer::engine::{Backend as _, Pinned as _};
 use towpath_transfer::opencl::{Cl, Slot};
 
-use crate::boundary::{Answer, Opaque, borrow, give, guard, put, take};
+use crate::boundary::{Answer, Opaque, borrow, give, guard, put_bytes, take, wanted};
 use crate::status::{tp_status, tp_status as Status};
 use crate::transfer::tp_transfer;
 
@@ -48,7 +48,8 @@ pub enum tp_memory_kind {
 #[derive(Debug)]
 pub(crate) struct Pool {
     kind: Kind,
-    free: Mutex<Vec<Memory>>,
+    /// What nobody uses; nothing is kept once the pool's handle is freed.
+    free: Mutex<Option<Vec<Memory>>>,
     keep_bytes_max: usize,
 }
 
@@ -93,18 +94,19 @@ impl Memory {
 impl Pool {
     /// The smallest free one that is not more than twice as large, else a new one.
     fn take(&self, bytes: usize) -> Answer<Memory> {
+        self.kept(bytes).map_or_else(|| self.make(bytes), Ok)
+    }
+
+    fn kept(&self, bytes: usize) -> Option<Memory> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = free.as_mut()?;
         let fitting = free
             .iter()
             .enumerate()
             .map(|(place, memory)| (memory.bytes(), place))
             .filter(|(has, _)| *has >= bytes && *has / 2 <= bytes)
             .min();
-        if let Some((_, place)) = fitting {
-            return Ok(free.swap_remove(place));
-        }
-        drop(free);
-        self.make(bytes)
+        fitting.map(|(_, place)| free.swap_remove(place))
     }
 
     fn make(&self, bytes: usize) -> Answer<Memory> {
@@ -137,6 +139,9 @@ impl Pool {
 
     fn give(&self, memory: Memory) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(free) = free.as_mut() else {
+            return;
+        };
         let kept: usize = free.iter().map(Memory::bytes).sum();
         if kept.saturating_add(memory.bytes()) <= self.keep_bytes_max {
             free.push(memory);
@@ -195,7 +200,7 @@ pub unsafe extern "C" fn tp_pool_create_pinned(
 fn new(kind: Kind, keep_bytes_max: usize) -> Arc<Pool> {
     Arc::new(Pool {
         kind,
-        free: Mutex::new(Vec::new()),
+        free: Mutex::new(Some(Vec::new())),
         keep_bytes_max,
     })
 }
@@ -212,7 +217,9 @@ pub unsafe extern "C" fn tp_pool_free(pool: *mut tp_pool) -> tp_status {
         // SAFETY: the caller's promise.
         if let Some(pool) = unsafe { take(pool) }? {
             let mut free = pool.free.lock().unwrap_or_else(PoisonError::into_inner);
-            free.clear();
+            let freed = free.take();
+            drop(free);
+            drop(freed);
         }
         Ok(())
     })
@@ -228,7 +235,9 @@ pub unsafe extern "C" fn tp_pool_trim(pool: *const tp_pool) -> tp_status {
     guard(|| {
         // SAFETY: the caller's promise.
         let pool = unsafe { borrow(pool) }?;
-        let freed = std::mem::take(&mut *pool.free.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut free = pool.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let freed = free.as_mut().map(std::mem::take);
+        drop(free);
         drop(freed);
         Ok(())
     })
@@ -253,9 +262,7 @@ pub unsafe extern "C" fn tp_pool_take(
     guard(|| {
         // SAFETY: the caller's promise.
         let home = unsafe { borrow(pool) }?;
-        if buffer.is_null() {
-            return Err(Status::TP_ERROR_NULL);
-        }
+        wanted(buffer)?;
         if bytes == 0 || isize::try_from(bytes).is_err() {
             return Err(Status::TP_ERROR_INVALID);
         }
@@ -287,9 +294,7 @@ pub unsafe extern "C" fn tp_buffer_data(
         // SAFETY: the caller's promise.
         let seen = unsafe { borrow(buffer) }?;
         // SAFETY: the caller's promise.
-        unsafe { put(data, seen.start.cast()) }?;
-        // SAFETY: the caller's promise.
-        unsafe { put(bytes, seen.bytes) }
+        unsafe { put_bytes((data, bytes), seen.start.cast(), seen.bytes) }
     })
 }
 
@@ -303,7 +308,7 @@ pub unsafe extern "C" fn tp_buffer_free(buffer: *mut tp_buffer) -> tp_status {
     guard(|| {
         // SAFETY: the caller's promise.
         if let Some(Buffer { memory, home, .. }) = unsafe { take(buffer) }? {
-            // The pool's handle and this buffer: without the handle there is nobody to keep it for.
+            // The pool keeps it only as long as its handle lives.
             home.give(memory);
         }
         Ok(())

@@ -5,6 +5,9 @@ use std::ffi::c_void;
 use towpath_cache::Error;
 use towpath_cache::saving::{BlobSource, Fetched};
 
+use crate::boundary::Answer;
+use crate::status::tp_status as Status;
+
 /// Asks the driver: with `data` NULL for the size only, else for up to `*bytes` bytes into `data`. Stores the
 /// size, or how many bytes came, in `*bytes`.
 ///
@@ -26,8 +29,9 @@ impl Driver {
     /// # Safety
     ///
     /// `source` keeps its promise, given `context`, as long as the answer is used.
-    pub(crate) unsafe fn new(source: tp_blob_source, context: *mut c_void) -> Option<Self> {
-        source.map(|ask| Self { ask, context })
+    pub(crate) unsafe fn new(source: tp_blob_source, context: *mut c_void) -> Answer<Self> {
+        let ask = source.ok_or(Status::TP_ERROR_NULL)?;
+        Ok(Self { ask, context })
     }
 
     fn failed(code: i32) -> Error {

@@ -9,7 +9,7 @@ use towpath_sync::local::{self, Local};
 use towpath_sync::shared::{self, Shared};
 use towpath_sync::{Deadline, Error, Provider};
 
-use crate::boundary::{Answer, Opaque, borrow, descriptor, give, guard, put, take};
+use crate::boundary::{Answer, Opaque, borrow, descriptor, give, guard, put, take, wanted};
 use crate::status::{tp_status, tp_status as Status};
 
 pub(crate) mod provider;
@@ -164,9 +164,7 @@ pub unsafe extern "C" fn tp_sync_export(sync: *const tp_sync, fd: *mut i32) -> t
     guard(|| {
         // SAFETY: the caller's promise.
         let sync = unsafe { borrow(sync) }?;
-        if fd.is_null() {
-            return Err(Status::TP_ERROR_NULL);
-        }
+        wanted(fd)?;
         let exported = with!(sync, |provider, object| provider.export(object))
             .map_err(|error| status(&error))?
             .ok_or(Status::TP_ERROR_UNSUPPORTED)?;
@@ -193,9 +191,7 @@ pub unsafe extern "C" fn tp_sync_export_file(
     guard(|| {
         // SAFETY: the caller's promise.
         let sync = unsafe { borrow(sync) }?;
-        if fd.is_null() {
-            return Err(Status::TP_ERROR_NULL);
-        }
+        wanted(fd)?;
         let Sync::Drm(provider, object) = sync else {
             return Err(Status::TP_ERROR_UNSUPPORTED);
         };

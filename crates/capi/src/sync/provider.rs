@@ -7,7 +7,7 @@ use towpath_sync::drm::Drm;
 use towpath_sync::shared::Shared;
 
 use super::{Sync, answer, tp_sync};
-use crate::boundary::{Opaque, borrow, descriptor, give, guard, take};
+use crate::boundary::{Opaque, borrow, descriptor, give, guard, take, wanted};
 use crate::status::{tp_status, tp_status as Status};
 
 /// A source of sync objects. Freed by `tp_provider_free`; may be used from any thread until then. The objects
@@ -95,6 +95,7 @@ pub unsafe extern "C" fn tp_sync_create_in(
     sync: *mut *mut tp_sync,
 ) -> tp_status {
     guard(|| {
+        wanted(sync)?;
         let signaled = signaled != 0;
         // SAFETY: the caller's promise.
         let made = match unsafe { borrow(provider) }? {
@@ -124,6 +125,7 @@ pub unsafe extern "C" fn tp_sync_import(
     sync: *mut *mut tp_sync,
 ) -> tp_status {
     guard(|| {
+        wanted(sync)?;
         // SAFETY: the caller's promise.
         let source = unsafe { borrow(provider) }?;
         let fd = descriptor(&fd)?;

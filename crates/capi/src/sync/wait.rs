@@ -7,7 +7,7 @@ use towpath_sync::mixed::{self, AnyObject};
 use towpath_sync::{Deadline, Entry, Provider, WaitFor, Waited};
 
 use super::{Sync, answer, tp_sync};
-use crate::boundary::{Answer, borrow, guard, put, slice};
+use crate::boundary::{Answer, borrow, guard, put_if_wanted, slice};
 use crate::status::{tp_status, tp_status as Status};
 
 /// Waits for all objects; without it, for any one.
@@ -49,11 +49,8 @@ pub unsafe extern "C" fn tp_sync_wait(
             // SAFETY: the caller's promise.
             None => unsafe { other_wait(syncs, points, what, deadline) }?,
         };
-        if first.is_null() {
-            return Ok(());
-        }
         // SAFETY: the caller's promise.
-        unsafe { put(first, waited.first.unwrap_or(0)) }
+        unsafe { put_if_wanted(first, waited.first.unwrap_or(0)) }
     })
 }
 

@@ -11,7 +11,7 @@ use towpath_transfer::policy::{Direction, Mechanism, Warmth};
 use towpath_transfer::readback::{Context, Footprint, prepare, wrote};
 
 use super::{Transfers, tp_transfer};
-use crate::boundary::{Answer, borrow, guard, put, slice};
+use crate::boundary::{Answer, borrow, guard, nanoseconds, one, put_if_wanted};
 use crate::status::{tp_status, tp_status as Status};
 
 /// How a transfer was done.
@@ -291,12 +291,10 @@ impl Transfers {
             driver_code: code,
             bytes: footprint.bytes() as u64,
             cold_bytes: cold as u64,
-            taken_ns: nanoseconds(start),
+            taken_ns: nanoseconds(start.elapsed()),
         };
-        if !report.is_null() {
-            // SAFETY: the caller's promise.
-            unsafe { put(report, done) }?;
-        }
+        // SAFETY: the caller's promise.
+        unsafe { put_if_wanted(report, done) }?;
         self.answer(code)
     }
 
@@ -337,7 +335,12 @@ impl Transfers {
             // SAFETY: the caller's promise.
             let staged = unsafe { self.stage(queue, call, shape, (direction, warmth)) };
             if staged.is_ok() {
-                policy.took(direction, warmth, footprint.bytes(), nanoseconds(begun));
+                policy.took(
+                    direction,
+                    warmth,
+                    footprint.bytes(),
+                    nanoseconds(begun.elapsed()),
+                );
                 return (tp_mechanism::TP_STAGED, cold, SUCCESS);
             }
             self.log.note("not staged this time: done by the driver");
@@ -443,21 +446,6 @@ impl Transfers {
             }
         }
     }
-}
-
-/// One value behind a pointer.
-///
-/// # Safety
-///
-/// `from` is null or valid for a read.
-pub(super) unsafe fn one<T: Copy>(from: *const T) -> Answer<T> {
-    // SAFETY: one value, by the caller's promise.
-    let values = unsafe { slice(from, 1) }?;
-    values.first().copied().ok_or(Status::TP_ERROR_NULL)
-}
-
-pub(super) fn nanoseconds(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// 256 KiB: below it the look at the page tables costs as much as the faults.

@@ -11,9 +11,9 @@ use towpath_transfer::opencl::{Cl, HostRows, Region, SUCCESS, Transfer};
 use towpath_transfer::policy::Direction;
 use towpath_transfer::readback::ImageShape;
 
-use super::calls::{nanoseconds, one, tp_image_box, tp_mechanism, tp_transfer_report};
+use super::calls::{tp_image_box, tp_mechanism, tp_transfer_report};
 use super::{Transfers, tp_transfer};
-use crate::boundary::{Answer, borrow, guard, put};
+use crate::boundary::{Answer, borrow, guard, nanoseconds, one, put_if_wanted};
 use crate::gather::{Lines, Pieces};
 use crate::pieces::tp_piece;
 use crate::status::{tp_status, tp_status as Status};
@@ -248,18 +248,15 @@ impl Drop for Sink<'_> {
 ///
 /// `report` is null or valid for a write.
 unsafe fn say(report: *mut tp_transfer_report, code: i32, bytes: usize, start: Instant) -> Answer {
-    if report.is_null() {
-        return Ok(());
-    }
     let done = tp_transfer_report {
         mechanism: tp_mechanism::TP_GATHERED,
         driver_code: code,
         bytes: bytes as u64,
         cold_bytes: 0,
-        taken_ns: nanoseconds(start),
+        taken_ns: nanoseconds(start.elapsed()),
     };
     // SAFETY: the caller's promise.
-    unsafe { put(report, done) }
+    unsafe { put_if_wanted(report, done) }
 }
 
 /// 4 MiB: two chunks of staging; fewer commands for what is copied once.

@@ -196,7 +196,8 @@ static void closed(void *library)
     MUST(provider_create(&provider));
     MUST(create(provider, 0, &sync));
     MUST(watch(sync, 3, fd));
-    /* A handle of one copy is one of the other as well: the same kind, the same layout. Freed where it was made. */
+    /* No handle of this copy. */
+    CHECK(tp_sync_signal(sync, 1) == TP_ERROR_HANDLE && tp_sync_free(sync) == TP_ERROR_HANDLE);
     MUST(sync_free(sync));
     MUST(provider_free(provider));
     CHECK(dlclose(library) == 0);
@@ -204,14 +205,84 @@ static void closed(void *library)
     close(fd);
 }
 
+/* Everything from a thread with as little room as programs give theirs. */
+static void *little_stack(void *argument)
+{
+    enum { OBJECTS = 64, VALUES = 1000 };
+    static double a[VALUES], b[VALUES];
+    static tp_metric metrics[64];
+    tp_sync *objects[OBJECTS];
+    const tp_sync *list[OBJECTS];
+    uint64_t points[OBJECTS];
+    for (int i = 0; i < OBJECTS; i++) {
+        MUST(tp_sync_create(0, &objects[i]));
+        list[i] = objects[i];
+        points[i] = 1;
+    }
+    CHECK(tp_sync_wait(list, points, OBJECTS, TP_WAIT_FOR_SUBMIT, tp_deadline_after(1000000), NULL) ==
+          TP_ERROR_TIMEOUT);
+    for (int i = 0; i < OBJECTS; i++)
+        MUST(tp_sync_free(objects[i]));
+    tp_cache_identity identity;
+    memset(&identity, 0, sizeof identity);
+    tp_cache *cache = NULL;
+    uint8_t number = 9;
+    MUST(tp_cache_open(argument, &identity, 0, NULL, &cache));
+    CHECK(tp_cache_save(cache, source, &number, 1, NULL) != TP_ERROR_DEFECT);
+    MUST(tp_cache_free(cache));
+    for (int i = 0; i < VALUES; i++) {
+        a[i] = 1 + i % 7;
+        b[i] = 1 + i % 5;
+    }
+    const tp_question question = { 0, 0.01, 0.05 };
+    tp_judgement judgement;
+    size_t room = 64;
+    MUST(tp_measure_paired(a, b, VALUES, &question, &judgement));
+    MUST(tp_measure_unpaired(a, VALUES, b, VALUES, &question, &judgement));
+    MUST(tp_frames_metrics(a, VALUES, 0.0, metrics, &room));
+    return NULL;
+}
+
+static void little(char *folder)
+{
+    pthread_attr_t small;
+    pthread_t thread;
+    CHECK(pthread_attr_init(&small) == 0 && pthread_attr_setstacksize(&small, 128 << 10) == 0);
+    CHECK(pthread_create(&thread, &small, little_stack, folder) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    pthread_attr_destroy(&small);
+}
+
+static tp_sync *last;
+static const char *last_folder;
+
+/* After main has returned, when the library's own are gone if it had any. */
+static void late(void)
+{
+    uint64_t reached = 0;
+    uint8_t number = 7;
+    tp_blob *blob = NULL;
+    MUST(tp_sync_signal(last, 3));
+    MUST(tp_sync_query(last, &reached));
+    CHECK(reached == 3);
+    MUST(tp_sync_free(last));
+    MUST(tp_blob_open(last_folder, "late", &blob));
+    MUST(tp_blob_save(blob, source, &number, 1, NULL));
+    MUST(tp_blob_free(blob));
+    puts("ok");
+}
+
 int main(int count, char **words)
 {
     CHECK(count == 3);
+    last_folder = words[2];
+    MUST(tp_sync_create(0, &last));
+    CHECK(atexit(late) == 0);
     threads(words[2]);
+    little(words[2]);
     forks();
     limits();
     closed(dlopen(words[1], RTLD_NOW | RTLD_LOCAL));
     closed(dlmopen(LM_ID_NEWLM, words[1], RTLD_NOW | RTLD_LOCAL));
-    puts("ok");
     return 0;
 }

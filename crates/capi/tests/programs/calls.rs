@@ -11,7 +11,7 @@ use towpath_transfer::engine::Shape;
 use towpath_transfer::opencl::{Functions, devices};
 use towpath_transfer::policy::{Calibration, Direction, Mechanism, Warmth};
 
-use crate::common::{Installed, says_ok, source};
+use crate::common::{Installed, look_at, says_ok, source};
 
 fn runs(name: &str) {
     if !can_run(&[Need::Cc]) {
@@ -43,9 +43,24 @@ fn the_header_is_strict_c99_and_cpp17() {
     let c99 = [&["-std=c99", "-Wstrict-prototypes"][..], &strict].concat();
     let program = installed.build("cc", &header, &c99);
     assert!(Command::new(program).status().unwrap().success());
-    let cpp17 = [&["-std=c++17", "-xc++"][..], &strict].concat();
-    let program = installed.build("c++", &header, &cpp17);
-    assert!(Command::new(program).status().unwrap().success());
+    for standard in ["-std=c++17", "-std=c++20"] {
+        let words = [&[standard][..], &strict].concat();
+        let program = installed.build("c++", &header, &words);
+        assert!(Command::new(program).status().unwrap().success());
+    }
+}
+
+/// Sizes, places and numbers by which compiled programs know the library; and the header where addresses are short.
+#[test]
+fn the_layout_of_the_header_stays() {
+    if !can_run(&[Need::Cc]) {
+        return;
+    }
+    Installed::new().build("cc", &source("layout.c"), &["-std=c11"]);
+    if cfg!(target_arch = "x86_64") {
+        // Freestanding, since there are no headers of a 32-bit C library.
+        look_at(&source("header.c"), &["-m32", "-ffreestanding"]);
+    }
 }
 
 #[test]

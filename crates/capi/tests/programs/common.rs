@@ -27,49 +27,38 @@ impl Installed {
 
     /// Builds a C program with `libtowpath.a` and no shared library at all.
     pub(crate) fn build_static(&self, source: &Path) -> PathBuf {
-        let program = self.path().join("static");
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let done = Command::new("cc")
-            .args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-static"])
-            .arg("-I")
-            .arg(root.join("include"))
-            .arg("-I")
-            .arg(root.join("../../examples/c"))
-            .arg(source)
-            .arg(artifact("libtowpath.a"))
-            .args(["-lpthread", "-lm", "-ldl"])
-            .arg("-o")
-            .arg(&program)
-            .output()
-            .unwrap();
-        let errors = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success(), "{errors}");
+        self.build_with_archive(source, &["-static"])
+    }
+
+    /// Builds a C program with `libtowpath.a` in it.
+    pub(crate) fn build_with_archive(&self, source: &Path, more: &[&str]) -> PathBuf {
+        let program = self.path().join("linked");
+        built(
+            compile("cc", source)
+                .args(["-std=c11"])
+                .args(more)
+                .arg(artifact("libtowpath.a"))
+                // As towpath.pc has them; where glibc is older, they are libraries of their own.
+                .args(["-lpthread", "-ldl"])
+                .arg("-o")
+                .arg(&program),
+        );
         program
     }
 
     /// Builds a program; every warning is an error.
     pub(crate) fn build(&self, compiler: &str, source: &Path, more: &[&str]) -> PathBuf {
         let program = self.path().join("example");
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let done = Command::new(compiler)
-            .args(more)
-            .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-I"])
-            .arg(root.join("include"))
-            .arg("-I")
-            .arg(root.join("../../examples/c"))
-            .arg(source)
-            .arg("-L")
-            .arg(self.path())
-            .arg(format!("-Wl,-rpath,{}", self.path().display()))
-            .args(["-ltowpath", "-lpthread"])
-            // After the source, for those of them that are libraries.
-            .args(more.iter().filter(|word| word.starts_with("-l")))
-            .arg("-o")
-            .arg(&program)
-            .output()
-            .unwrap();
-        let errors = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success(), "{errors}");
+        built(
+            compile(compiler, source)
+                // Libraries come after the source.
+                .args(more)
+                .arg("-L")
+                .arg(self.path())
+                .arg(format!("-Wl,-rpath,{}", self.path().display()))
+                .args(["-ltowpath", "-lpthread", "-o"])
+                .arg(&program),
+        );
         program
     }
 
@@ -100,6 +89,52 @@ impl Installed {
         fs::copy(artifact("libtowpath.so"), &path).unwrap();
         path
     }
+}
+
+/// A compiler with a source and the headers that it may want.
+fn compile(compiler: &str, source: &Path) -> Command {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut command = Command::new(compiler);
+    // The language first: it counts for what follows.
+    if source.extension().is_some_and(|ending| ending == "c") && compiler.ends_with("++") {
+        command.arg("-xc++");
+    }
+    command
+        .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(root.join("include"))
+        .arg("-I")
+        .arg(root.join("../../examples/c"))
+        .arg(source)
+        .arg("-xnone");
+    command
+}
+
+/// Compiles without making anything.
+pub(crate) fn look_at(source: &Path, more: &[&str]) {
+    built(
+        compile("cc", source)
+            .args(["-std=c99", "-pedantic", "-fsyntax-only"])
+            .args(more),
+    );
+}
+
+fn built(command: &mut Command) {
+    let done = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{errors}");
+}
+
+/// Valgrind, to which errors and blocks that nobody knows any more are failures.
+pub(crate) fn valgrind() -> Command {
+    let mut valgrind = Command::new("valgrind");
+    valgrind
+        .args(["--quiet", "--error-exitcode=9", "--fair-sched=yes"])
+        .args(["--leak-check=full", "--errors-for-leak-kinds=definite"])
+        .arg(format!(
+            "--suppressions={}",
+            source("drivers.supp").display()
+        ));
+    valgrind
 }
 
 /// The source of an example.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+mod beside;
 mod calls;
 mod common;
 mod examples;
