@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { WIDTH = 3888, CHANNELS = 4 };
+enum { WIDTH = 3888, CHANNELS = 4, ROUNDS = 5 };
 /* 2592 rows are the seed's 154 MiB; fewer as the first argument. */
 static size_t HEIGHT = 2592, BYTES;
 
@@ -70,29 +70,38 @@ static float *fresh(void)
     return memory;
 }
 
+/* The best of the rounds: virtual machines fetch memory from their host now and then, at any time. */
+static void keep_least(double *least, double spent)
+{
+    *least = spent < *least ? spent : *least;
+}
+
 int main(int count, char **words)
 {
     if (count > 1)
         HEIGHT = (size_t)atoi(words[1]);
     BYTES = (size_t)WIDTH * HEIGHT * CHANNELS * sizeof(float);
     struct scene scene = set_up();
-    size_t cold_bytes = 0;
-    float *cold = fresh(), *ours = fresh(), *touched = fresh();
-    MUST(tp_memory_cold(ours, BYTES, &cold_bytes));
-    CHECK(cold_bytes >= BYTES);
-    double cold_ms = read_into(&scene, cold, 0);
-    double warm_ms = read_into(&scene, cold, 0);
-    memset(touched, 0, BYTES);
-    double touched_ms = read_into(&scene, touched, 0);
-    double ours_ms = read_into(&scene, ours, 1);
-    MUST(tp_memory_cold(ours, BYTES, &cold_bytes));
-    CHECK(cold_bytes == 0);
+    double cold_ms = 1e9, warm_ms = 1e9, touched_ms = 1e9, ours_ms = 1e9;
+    for (int round = 0; round < ROUNDS; round++) {
+        size_t cold_bytes = 0;
+        float *cold = fresh(), *ours = fresh(), *touched = fresh();
+        MUST(tp_memory_cold(ours, BYTES, &cold_bytes));
+        CHECK(cold_bytes >= BYTES);
+        keep_least(&cold_ms, read_into(&scene, cold, 0));
+        keep_least(&warm_ms, read_into(&scene, cold, 0));
+        memset(touched, 0, BYTES);
+        keep_least(&touched_ms, read_into(&scene, touched, 0));
+        keep_least(&ours_ms, read_into(&scene, ours, 1));
+        MUST(tp_memory_cold(ours, BYTES, &cold_bytes));
+        CHECK(cold_bytes == 0);
+        munmap(cold, BYTES);
+        munmap(ours, BYTES);
+        munmap(touched, BYTES);
+    }
     printf("%.1f MiB: cold %.1f ms, warm %.1f ms, after memset %.1f ms (without it), ours in all %.1f ms\n",
            (double)BYTES / 1048576.0, cold_ms, warm_ms, touched_ms, ours_ms);
     says_ratio("a cold read", cold_ms, ours_ms);
-    munmap(cold, BYTES);
-    munmap(ours, BYTES);
-    munmap(touched, BYTES);
     CHECK(clReleaseMemObject(scene.picture) == CL_SUCCESS);
     CHECK(clReleaseCommandQueue(scene.queue) == CL_SUCCESS);
     CHECK(clReleaseContext(scene.context) == CL_SUCCESS);

@@ -41,6 +41,14 @@ static void check(const uint8_t *texture)
         CHECK(texture[i] == value_at(i));
 }
 
+/* As a mapped pixel-unpack buffer is. */
+static uint8_t *pages(void)
+{
+    void *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    return memset(memory, 1, BYTES);
+}
+
 int main(void)
 {
     int fd = memfd_create("guest", MFD_CLOEXEC);
@@ -56,8 +64,7 @@ int main(void)
         pieces[i] = (tp_piece){ page, PAGE };
         file_pieces[i] = (tp_file_piece){ fd, page_of(i) * PAGE, PAGE };
     }
-    uint8_t *texture = aligned_alloc(64, BYTES), *temporary = aligned_alloc(64, BYTES);
-    CHECK(texture && temporary);
+    uint8_t *texture = pages(), *temporary = pages();
     double before[ROUNDS], gathered[ROUNDS], viewed[ROUNDS];
     tp_view *view = NULL;
     MUST(tp_view_create(file_pieces, PIECES, &view));
@@ -69,7 +76,7 @@ int main(void)
         memset(texture, 0, BYTES);
         double start = now_ms();
         for (size_t i = 0; i < PIECES; i++)
-            memcpy(temporary + i * PAGE, pieces[i].address, PAGE);
+            memcpy(temporary + i * PAGE, pieces[i].address, pieces[i].bytes);
         memcpy(texture, temporary, BYTES);
         before[round] = now_ms() - start;
         check(texture);
@@ -91,8 +98,8 @@ int main(void)
            PIECES, median(before), median(gathered), median(viewed));
     says_ratio("a texture in pieces", median(before), median(gathered));
     MUST(tp_view_free(view));
-    free(texture);
-    free(temporary);
+    munmap(texture, BYTES);
+    munmap(temporary, BYTES);
     munmap(guest, BYTES);
     close(fd);
     puts("ok");
