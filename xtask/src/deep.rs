@@ -2,8 +2,8 @@
 
 use anyhow::{Result, ensure};
 
-use crate::packages;
 use crate::run::{cargo, root, run_with, say};
+use crate::{dist, packages};
 
 /// Long forms; each can be asked for alone.
 #[derive(Debug, clap::Args)]
@@ -11,7 +11,7 @@ pub(crate) struct Args {
     /// Seconds for each fuzz target.
     #[arg(long, default_value_t = 300)]
     fuzz_seconds: u32,
-    /// Only this part: loom, false-alarms, fuzz, stress.
+    /// Only this part: loom, false-alarms, dist, fuzz, stress.
     #[arg(long)]
     only: Option<String>,
 }
@@ -31,6 +31,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     if wanted("stress") {
         stress()?;
+    }
+    if wanted("dist") {
+        say("What is installed, from the release build.");
+        dist::run(&dist::Args::default())?;
     }
     if wanted("fuzz") {
         fuzz(args.fuzz_seconds)?;

@@ -13,10 +13,10 @@ use crate::run::{has_program, run, run_with, say};
 /// libtowpath.so must stay a library that a game can ship: 3 MiB, stripped.
 const LIBRARY_LIMIT: u64 = 3 << 20;
 
-/// What libtowpath.so may need: the C library's own parts, and the unwinder. Drivers are opened at run time.
-const NEEDED: [&str; 5] = [
+/// What libtowpath.so may need: the C library, the unwinder, and the loader for thread-local variables. Drivers are
+/// opened at run time.
+const NEEDED: [&str; 4] = [
     "libc.so.6",
-    "libm.so.6",
     "ld-linux-x86-64.so.2",
     "ld-linux-aarch64.so.1",
     "libgcc_s.so.1",
@@ -29,6 +29,8 @@ const NEEDED: [&str; 5] = [
 /// With the first thing that is not as it must be.
 pub(crate) fn tree(tree: &Path, is_stripped: bool) -> Result<()> {
     files(tree)?;
+    pages(&tree.join("share/man/man1"))?;
+    completions(&tree.join("share"))?;
     library(&tree.join("lib").join("libtowpath.so"), is_stripped)?;
     program(tree)?;
     c_programs(tree, &tree.with_file_name("try"))
@@ -37,7 +39,7 @@ pub(crate) fn tree(tree: &Path, is_stripped: bool) -> Result<()> {
 fn files(tree: &Path) -> Result<()> {
     let pages = tree::files_of(&tree.join("share/man/man1"))?;
     ensure!(
-        pages.len() > 10 && pages.contains(&"towpath-ab.1".to_owned()),
+        pages.len() > 10 && pages.iter().any(|page| page.starts_with("towpath-ab.1")),
         "man pages: {pages:?}"
     );
     for name in [
@@ -55,6 +57,51 @@ fn files(tree: &Path) -> Result<()> {
         let path = tree.join(name);
         let bytes = fs::metadata(&path).with_context(|| format!("no {}", path.display()))?;
         ensure!(bytes.len() > 0, "{} is empty", path.display());
+    }
+    Ok(())
+}
+
+/// Every man page is set without a complaint.
+fn pages(folder: &Path) -> Result<()> {
+    if !has_program("man") {
+        say("No man here: the man pages are not set.");
+        return Ok(());
+    }
+    for page in tree::files_of(folder)? {
+        let shown = Command::new("man")
+            .args(["--warnings", "--no-hyphenation", "-l"])
+            .arg(folder.join(&page))
+            .env("MANWIDTH", "80")
+            .output()
+            .context("cannot start man")?;
+        let text = String::from_utf8_lossy(&shown.stdout);
+        let complaints = String::from_utf8_lossy(&shown.stderr);
+        ensure!(
+            shown.status.success() && complaints.is_empty(),
+            "{page}: {complaints}"
+        );
+        ensure!(
+            ["NAME", "SYNOPSIS", "DESCRIPTION"]
+                .iter()
+                .all(|part| text.contains(part)),
+            "{page} lacks a part:\n{text}"
+        );
+    }
+    Ok(())
+}
+
+/// Each shell that is here reads its completions.
+fn completions(share: &Path) -> Result<()> {
+    for (shell, path) in [
+        ("bash", "bash-completion/completions/towpath"),
+        ("zsh", "zsh/site-functions/_towpath"),
+        ("fish", "fish/vendor_completions.d/towpath.fish"),
+    ] {
+        if has_program(shell) {
+            run(shell, &["-n", &share.join(path).display().to_string()])?;
+        } else {
+            say(&format!("No {shell} here: its completions are not read."));
+        }
     }
     Ok(())
 }
@@ -146,7 +193,8 @@ fn c_programs(tree: &Path, scratch: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Tries a Debian package: unpacked, and installed into and removed from a root of its own.
+/// Tries a Debian package: installed into a root of its own, used there, and removed again; unpacked only, where we may
+/// not install.
 ///
 /// # Errors
 ///
@@ -155,12 +203,12 @@ pub(crate) fn package(file: &Path, out: &Path) -> Result<()> {
     let root = out.join("try-root");
     super::clear(&root)?;
     let [unpacked, installed] = ["unpacked", "installed"].map(|name| root.join(name));
-    fs::create_dir_all(&unpacked)?;
     let deb = file.display().to_string();
-    run("dpkg-deb", &["-x", &deb, &unpacked.display().to_string()])?;
-    tree(&unpacked.join("usr"), true)?;
     if !is_root() {
-        say("Not root: the package is not installed anywhere.");
+        say("Not root: the package is unpacked, not installed.");
+        fs::create_dir_all(&unpacked)?;
+        run("dpkg-deb", &["-x", &deb, &unpacked.display().to_string()])?;
+        tree(&unpacked.join("usr"), true)?;
         return super::clear(&root);
     }
     // A system of dpkg's that has nothing.
@@ -171,6 +219,7 @@ pub(crate) fn package(file: &Path, out: &Path) -> Result<()> {
     fs::write(database.join("status"), "")?;
     let at = format!("--root={}", installed.display());
     run("dpkg", &[&at, "--force-depends", "-i", &deb])?;
+    tree(&installed.join("usr"), true)?;
     let list = Command::new("dpkg").args([&at, "-L", "towpath"]).output()?;
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
     let paths: Vec<PathBuf> = list

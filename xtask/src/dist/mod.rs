@@ -30,6 +30,16 @@ pub(crate) struct Args {
     check: bool,
 }
 
+impl Default for Args {
+    fn default() -> Self {
+        Self {
+            out: PathBuf::from("target/dist"),
+            no_strip: false,
+            check: false,
+        }
+    }
+}
+
 /// What the release build must make: the packages with something to install.
 const PACKAGES: [&str; 6] = [
     "towpath-cli",
@@ -220,6 +230,11 @@ fn debian(out: &Path, tree: &Path, target: &Target) -> Result<()> {
             &usr.display().to_string(),
         ],
     )?;
+    // As Debian wants them; the time of packing must not get in.
+    let pages = usr.join("share/man/man1");
+    for page in tree::files_of(&pages)? {
+        start("gzip", &["-9n", &pages.join(page).display().to_string()])?;
+    }
     let needs = newest_glibc(tree)?;
     let kib = tree::bytes_below(&usr)?.div_ceil(1024);
     let control = [

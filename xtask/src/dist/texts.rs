@@ -52,7 +52,7 @@ pub(crate) fn pkg_config() -> String {
          Version: {VERSION}\n\
          License: MIT OR Apache-2.0\n\
          Libs: -L${{libdir}} -ltowpath\n\
-         Libs.private: -lpthread -lm -ldl\n\
+         Libs.private: -lpthread -ldl\n\
          Cflags: -I${{includedir}}\n"
     )
 }
