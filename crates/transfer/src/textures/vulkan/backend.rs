@@ -15,6 +15,7 @@ use super::super::error::Result;
 use super::super::gather::Stores;
 use super::super::plan::{Direction, Lines, Plan};
 use super::super::shape::Texture;
+use super::commands::{record, slot};
 use super::device::Device;
 use super::failed;
 use super::image::{Held, VulkanImage};
@@ -69,14 +70,14 @@ struct Imported {
 
 /// Textures of a Vulkan device. For one thread.
 pub struct Vulkan {
-    slots: [Slot; 2],
-    next: usize,
+    pub(super) slots: [Slot; 2],
+    pub(super) next: usize,
     imports: Vec<(u64, Option<Import>)>,
     memories: Vec<Imported>,
     regions: Regions,
     ways: Ways,
     counts: Counts,
-    device: Arc<Device>,
+    pub(super) device: Arc<Device>,
 }
 
 impl std::fmt::Debug for Vulkan {
@@ -398,98 +399,6 @@ impl Vulkan {
         let slot = slot(&mut self.slots, &mut self.next);
         record(&self.device, slot, image, plan, buffer, offset, strides)
     }
-
-    /// Brings a new image into its one layout, with zeros in it.
-    fn clear(&mut self, image: &VulkanImage, texture: &Texture) -> Result<()> {
-        let slot = slot(&mut self.slots, &mut self.next);
-        slot.begin()?;
-        let device = &self.device.raw;
-        match &image.held {
-            Held::Buffer(buffer) => {
-                // Filled in words; `zero` writes what is left over.
-                let whole = buffer.len / 4 * 4;
-                if whole > 0 {
-                    // SAFETY: inside the buffer, at whole words.
-                    unsafe { device.cmd_fill_buffer(slot.commands, buffer.raw, 0, whole, 0) };
-                }
-            }
-            Held::Image(held) => {
-                let range = vk::ImageSubresourceRange::default()
-                    .aspect_mask(vk::ImageAspectFlags::COLOR)
-                    .level_count(vk::REMAINING_MIP_LEVELS)
-                    .layer_count(vk::REMAINING_ARRAY_LAYERS);
-                let barrier = [vk::ImageMemoryBarrier::default()
-                    .dst_access_mask(vk::AccessFlags::TRANSFER_WRITE)
-                    .old_layout(vk::ImageLayout::UNDEFINED)
-                    .new_layout(vk::ImageLayout::GENERAL)
-                    .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
-                    .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
-                    .image(held.raw)
-                    .subresource_range(range)];
-                let stage = vk::PipelineStageFlags::TRANSFER;
-                let none = vk::DependencyFlags::empty();
-                let start = vk::PipelineStageFlags::TOP_OF_PIPE;
-                // SAFETY: recording was begun; the image is new.
-                unsafe {
-                    device.cmd_pipeline_barrier(
-                        slot.commands,
-                        start,
-                        stage,
-                        none,
-                        &[],
-                        &[],
-                        &barrier,
-                    );
-                };
-                if texture.format.block_width() == 1 {
-                    let zero = vk::ClearColorValue { uint32: [0; 4] };
-                    let general = vk::ImageLayout::GENERAL;
-                    // SAFETY: a colour image in this layout.
-                    unsafe {
-                        device.cmd_clear_color_image(
-                            slot.commands,
-                            held.raw,
-                            general,
-                            &zero,
-                            &[range],
-                        );
-                    };
-                }
-            }
-        }
-        slot.submit()
-    }
-
-    /// Writes zeros where no clear command reaches: blocks, and the end of a buffer.
-    fn zero(&mut self, image: &VulkanImage, texture: &Texture) -> Result<()> {
-        for level in 0..texture.levels {
-            let Some(extent) = texture.extent(level) else {
-                continue;
-            };
-            let request = super::super::plan::Request {
-                level,
-                region: super::super::plan::Region {
-                    x: 0,
-                    y: 0,
-                    z: 0,
-                    width: extent.width,
-                    height: extent.height,
-                    depth: extent.layers,
-                },
-                offset: 0,
-                stride: 0,
-                layer_stride: 0,
-                direction: Direction::Upload,
-            };
-            let plan = Plan::new(texture, &request, u64::MAX)?;
-            let slot = slot(&mut self.slots, &mut self.next);
-            let staging = slot.staging(plan.payload())?;
-            staging.bytes().fill(0);
-            let buffer = staging.raw;
-            record(&self.device, slot, image, &plan, buffer, 0, (0, 0))?;
-        }
-        Ok(())
-    }
 }
 
 impl Backend for Vulkan {
@@ -572,72 +481,8 @@ impl Drop for Vulkan {
     }
 }
 
-/// The slot whose turn it is: the one submitted longest ago.
-fn slot<'a>(slots: &'a mut [Slot; 2], next: &mut usize) -> &'a mut Slot {
-    let [first, second] = slots;
-    *next ^= 1;
-    if *next == 0 { first } else { second }
-}
-
-/// Records and submits one copy between a buffer and the image.
-fn record(
-    device: &Device,
-    slot: &mut Slot,
-    image: &VulkanImage,
-    plan: &Plan,
-    buffer: vk::Buffer,
-    offset: u64,
-    strides: (u32, u32),
-) -> Result<()> {
-    slot.begin()?;
-    let raw = &device.raw;
-    let commands = slot.commands;
-    match (&image.held, plan.direction) {
-        (Held::Buffer(held), Direction::Upload) => {
-            let region = [between(offset, plan.image.offset, plan.payload())];
-            // SAFETY: the plan's bytes lie inside both.
-            unsafe { raw.cmd_copy_buffer(commands, buffer, held.raw, &region) };
-        }
-        (Held::Buffer(held), Direction::Download) => {
-            let region = [between(plan.image.offset, offset, plan.payload())];
-            // SAFETY: as above.
-            unsafe { raw.cmd_copy_buffer(commands, held.raw, buffer, &region) };
-        }
-        (Held::Image(held), direction) => {
-            let (layers, at, extent) = image.place(plan);
-            let region = [vk::BufferImageCopy::default()
-                .buffer_offset(offset)
-                .buffer_row_length(strides.0)
-                .buffer_image_height(strides.1)
-                .image_subresource(layers)
-                .image_offset(at)
-                .image_extent(extent)];
-            let layout = vk::ImageLayout::GENERAL;
-            if direction == Direction::Upload {
-                // SAFETY: the plan's texels lie inside the level, its rows inside the buffer.
-                unsafe {
-                    raw.cmd_copy_buffer_to_image(commands, buffer, held.raw, layout, &region);
-                };
-            } else {
-                // SAFETY: as above.
-                unsafe {
-                    raw.cmd_copy_image_to_buffer(commands, held.raw, layout, buffer, &region);
-                };
-            }
-        }
-    }
-    slot.submit()
-}
-
 /// Whether the device can name rows that begin at `offset`.
 fn is_copyable(plan: &Plan, offset: u64) -> bool {
     let is_aligned = offset.is_multiple_of(4) && offset.is_multiple_of(u64::from(plan.block_bytes));
     is_aligned && plan.texel_strides().is_some()
-}
-
-fn between(from: u64, to: u64, len: u64) -> vk::BufferCopy {
-    vk::BufferCopy::default()
-        .src_offset(from)
-        .dst_offset(to)
-        .size(len)
 }

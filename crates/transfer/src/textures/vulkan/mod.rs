@@ -11,7 +11,9 @@
 //! - With `VK_EXT_host_image_copy` the processor can also write the image itself.
 
 mod backend;
+mod commands;
 mod device;
+mod fill;
 mod image;
 mod import;
 mod memory;
