@@ -244,7 +244,8 @@ impl Table {
             pieces.credit(bytes, u64::from(uses), &state.renderer);
         }
         resource.is_looked_at = true;
-        let plan = resource.checked(request);
+        // An empty box too: with several pieces the library refuses some that it takes with one.
+        let plan = resource.checked(request).filter(|bytes| *bytes > 0);
         let bytes = plan.unwrap_or(0);
         let mut seen = Seen {
             bytes,
@@ -258,9 +259,6 @@ impl Table {
             if mode.is_on() {
                 seen.outcome = Outcome::Unsupported;
             }
-            return Some(seen);
-        }
-        if bytes == 0 {
             return Some(seen);
         }
         let is_forced = mode == Mode::Forced;

@@ -176,6 +176,20 @@ fn a_size_that_lost_often_is_not_tried_again() {
     assert!(!watch::may_watch(handle));
 }
 
+/// The library refuses an empty box if it holds several pieces, and takes some if it holds one.
+#[test]
+fn an_empty_box_gets_the_list() {
+    let mut guest = Guest::new("upload", 29);
+    assert_eq!(guest.transfer(256, 1).0, 1, "forced at once");
+    let mut request = Request::picture(64, 64, Direction::Upload);
+    request.region.depth = 0;
+    let known = (guest.handle, &request);
+    let seen = guest.table.before(&guest.state, &REAL, known, true);
+    assert_eq!(HELD.get().1, 4);
+    assert_eq!(seen.unwrap().outcome, Outcome::Unsupported);
+    guest.end();
+}
+
 /// A row outside, or a stride in which GL cannot count, while one piece is held: the list goes back first.
 #[test]
 fn a_transfer_that_does_not_fit_gets_the_list() {

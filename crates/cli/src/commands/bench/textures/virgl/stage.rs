@@ -8,7 +8,7 @@ use super::super::guest::Pieces;
 use super::super::output::Cell;
 use super::super::rows::{Row, TEXTURES};
 use super::super::timing::{self, Against, Arm, Design, Workload};
-use super::bank::{Bank, BufferUploads, TARGET, Textures, contents};
+use super::bank::{Bank, BufferUploads, Textures, contents};
 
 /// The library, and the library behind the layer.
 #[derive(Clone, Copy)]
