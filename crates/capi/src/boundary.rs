@@ -5,6 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use towpath_settings::hush_panics;
+
 use crate::status::tp_status as Status;
 
 /// What functions of this library return inside.
@@ -13,10 +15,18 @@ pub(crate) type Answer<T = ()> = Result<T, Status>;
 /// Runs `body` and turns its answer, or its panic, into a status.
 #[inline]
 pub(crate) fn guard(body: impl FnOnce() -> Answer) -> Status {
+    // Nothing is printed in a process that is not ours, but what tests of this crate say of their failures.
+    if cfg!(not(test)) {
+        hush_panics();
+    }
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => Status::TP_OK,
         Ok(Err(status)) => status,
-        Err(_panic) => Status::TP_ERROR_DEFECT,
+        Err(panic) => {
+            // Dropping what a panic carries may panic again.
+            let _twice = catch_unwind(AssertUnwindSafe(|| drop(panic)));
+            Status::TP_ERROR_DEFECT
+        }
     }
 }
 

@@ -66,6 +66,9 @@ pub(crate) fn inside<T>(body: impl FnOnce(&'static State) -> T) -> Option<T> {
 
 impl State {
     fn from_environment() -> Self {
+        if cfg!(not(test)) {
+            towpath_settings::hush_panics();
+        }
         let (settings, problems) = Settings::from_environment();
         for problem in problems {
             log(&settings, &problem.to_string());

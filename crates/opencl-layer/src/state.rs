@@ -28,6 +28,9 @@ pub(crate) fn get() -> &'static State {
 
 impl State {
     fn from_environment() -> Self {
+        if cfg!(not(test)) {
+            towpath_settings::hush_panics();
+        }
         let (settings, problems) = Settings::from_environment();
         crate::environment::restore(settings.opencl_layers_whole.as_deref());
         for problem in problems {

@@ -5,6 +5,7 @@
 //! - Reads the environment once, in one place ([`Settings::from_environment`]), by one table
 //!   ([`TABLE`]) from which help, man page and reference page come.
 //! - Names the fixes and how each is switched ([`Fixes`]).
+//! - Keeps a library in a foreign process from printing its panics ([`hush_panics`]).
 //! - Keeps what was measured about a machine and device ([`calibration`]).
 //!
 //! # What it does not do
@@ -21,9 +22,11 @@
 
 pub mod calibration;
 mod fixes;
+mod quiet;
 mod table;
 mod value;
 
 pub use fixes::{Fix, FixError, Fixes, Mode};
+pub use quiet::hush_panics;
 pub use table::{Problem, Setting, Settings, TABLE};
 pub use value::{CacheMode, TransferWay, Value};

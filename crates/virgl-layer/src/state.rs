@@ -47,6 +47,9 @@ pub(crate) fn get() -> &'static State {
 
 impl State {
     fn from_environment() -> Self {
+        if cfg!(not(test)) {
+            towpath_settings::hush_panics();
+        }
         let (settings, problems) = Settings::from_environment();
         Self::of(&settings, problems)
     }

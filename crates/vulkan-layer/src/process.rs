@@ -43,6 +43,9 @@ pub(crate) fn count_panic() {
 
 impl Process {
     fn read() -> Self {
+        if cfg!(not(test)) {
+            towpath_settings::hush_panics();
+        }
         let (settings, problems) = if abi::is_setuid() {
             // The environment of a setuid process belongs to somebody else; the loader ignores it too.
             Settings::read(|_| None)
