@@ -1,4 +1,4 @@
-//! The bytes of a ledger, version 1. `docs/ledger.md` shows this table and a test holds it there.
+//! The bytes of a ledger, version 2. `docs/ledger.md` shows this table and a test holds it there.
 //!
 //! The structures are laid over the mapped file; everything that is written after creation is an
 //! atomic. All numbers are little-endian.
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 use crate::{Counter, Histogram, Outcome};
 
 /// Version of the layout. Any change of a size, an offset or a meaning is a new version.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// First eight bytes of a ledger.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TOWPLEDG");
 /// Length of a ledger, in bytes.
@@ -73,7 +73,9 @@ pub(crate) struct Site {
     /// 1 once the names below are complete.
     pub(crate) is_named: AtomicU32,
     pub(crate) path: AtomicU16,
-    pub(crate) stack_len: AtomicU16,
+    pub(crate) stack_len: AtomicU8,
+    /// 1 where every call is a wait: the totals of waits are then made of the counts below.
+    pub(crate) is_wait: AtomicU8,
     /// Hash of the stack, equal between runs of one program; 0 without a stack.
     pub(crate) stack_hash: AtomicU64,
     pub(crate) call: [AtomicU8; 48],
@@ -91,9 +93,9 @@ pub(crate) struct Site {
     /// Wall time and bytes of the calls whose destination was wholly warm (cold bytes known, 0).
     pub(crate) warm_ns: AtomicU64,
     pub(crate) warm_bytes: AtomicU64,
-    /// Calls by outcome; their sum is the number of calls.
+    /// Calls by outcome, but for those that were only observed: they are the rest of `walls`.
     pub(crate) outcomes: [AtomicU64; Outcome::ROOM],
-    /// Calls by significant bits of their wall time in nanoseconds.
+    /// Calls by significant bits of their wall time in nanoseconds; their sum is the number of calls.
     pub(crate) walls: [AtomicU64; SITE_BUCKETS],
 }
 
@@ -156,6 +158,7 @@ const _: () = {
     assert!(offset_of!(Site, is_named) == 8);
     assert!(offset_of!(Site, path) == 12);
     assert!(offset_of!(Site, stack_len) == 14);
+    assert!(offset_of!(Site, is_wait) == 15);
     assert!(offset_of!(Site, stack_hash) == 16);
     assert!(offset_of!(Site, call) == 24);
     assert!(offset_of!(Site, device) == 72);
@@ -221,7 +224,7 @@ mod tests {
         let header = fields!(Header: magic, version, pid, file_bytes, process_start, pid_namespace,
             made_at_ns, parent_pid, reserved, boot_id, library, program, fixes, frames_reserved,
             frames, slowest_above);
-        let site = fields!(Site: hash, is_named, path, stack_len, stack_hash, call, device, stack,
+        let site = fields!(Site: hash, is_named, path, stack_len, is_wait, stack_hash, call, device, stack,
             bytes, wall_ns, faults, cold_bytes, cold_unknown, saved_ns, longest_ns, warm_ns,
             warm_bytes, outcomes, walls);
         let slow =

@@ -397,3 +397,64 @@ fn a_folder_that_is_not_there_gives_an_error_that_names_it() {
     let (ledgers, problems) = read_folder(Path::new("/no/such/folder"));
     assert!(ledgers.is_empty() && problems.is_empty());
 }
+
+#[test]
+fn waits_are_totals_whether_their_site_found_room_or_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let writer = Writer::create(folder.path(), "l", Fixes::none()).unwrap();
+    let of = |nanos, outcome| Call {
+        wall: Nanos(nanos),
+        outcome,
+        ..Call::default()
+    };
+    let wait = |site| {
+        writer.wait(site, &of(100, Outcome::Observed), 0, false);
+        writer.wait(site, &of(100, Outcome::Observed), 1, true);
+        writer.wait(site, &of(1 << 41, Outcome::Observed), 1, false);
+        writer.wait(site, &of(7, Outcome::WaitSkipped), 3, true);
+    };
+    let first = writer.wait_site(&key("wait", "d"));
+    wait(first);
+    // Another site's calls are no waits.
+    writer.record(writer.site(&key("read", "d")), &Call::default());
+    let check = |times: u64| {
+        let ledger = LedgerFile::open(&only_file(folder.path())).unwrap();
+        assert_eq!(ledger.counter(Counter::WaitsEntered), 3 * times);
+        assert_eq!(ledger.counter(Counter::WaitsRepeated), 2 * times);
+        let histograms = ledger.histograms();
+        let find = |wanted| histograms.iter().find(|(found, _)| *found == wanted);
+        let walls = &find(Histogram::WaitNanos).unwrap().1;
+        assert_eq!((walls.0[7], walls.0[3]), (2 * times, times));
+        assert_eq!((walls.0[42], walls.total()), (times, 4 * times));
+        let objects = &find(Histogram::WaitMoreObjects).unwrap().1;
+        assert_eq!((objects.0[0], objects.0[2]), (3 * times, times));
+        assert_eq!(objects.total(), 4 * times);
+    };
+    check(1);
+    for number in 0..400 {
+        let _room = writer.site(&key(&format!("call {number}"), "d"));
+    }
+    let other = writer.wait_site(&key("late", "d"));
+    assert_ne!(other, first);
+    wait(other);
+    check(2);
+}
+
+#[test]
+fn calls_that_were_only_observed_are_the_rest_of_the_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let writer = Writer::create(folder.path(), "l", Fixes::none()).unwrap();
+    let site = writer.site(&key("a", "d"));
+    for outcome in [Outcome::Observed, Outcome::Off, Outcome::Observed] {
+        let call = Call {
+            outcome,
+            ..Call::default()
+        };
+        writer.record(site, &call);
+    }
+    let site = LedgerFile::open(&only_file(folder.path())).unwrap().sites()[0].clone();
+    assert_eq!(site.calls, 3);
+    let counts: Vec<_> = site.outcomes.iter().map(|o| (o.outcome, o.calls)).collect();
+    let expected = [(Some(Outcome::Observed), 2), (Some(Outcome::Off), 1)];
+    assert_eq!(counts, expected);
+}

@@ -17,7 +17,8 @@ macro_rules! sites {
         #[derive(Clone, Copy, Debug, Eq, PartialEq)]
         pub(crate) enum At { $($(#[$doc])* $name,)+ }
 
-        const SITES: [(HostPath, &str); [$($call),+].len()] = [$((HostPath::$path, $call),)+];
+        const SITES: [(At, HostPath, &str); [$($call),+].len()] =
+            [$((At::$name, HostPath::$path, $call),)+];
     };
 }
 
@@ -45,6 +46,21 @@ sites! {
     DeviceIdle: Waits = "vkDeviceWaitIdle";
     /// A map of memory that is not cached and that a transfer writes: reads of it are 40-87 x slow.
     MapUncached: Readback = "vkMapMemory of uncached readback memory";
+}
+
+impl At {
+    /// Whether calls of this site are recorded by [`Recorder::wait`].
+    fn is_wait(self) -> bool {
+        matches!(
+            self,
+            Self::WaitFences
+                | Self::FenceStatus
+                | Self::WaitSemaphores
+                | Self::CounterValue
+                | Self::QueueIdle
+                | Self::DeviceIdle
+        )
+    }
 }
 
 /// A device's sites.
@@ -86,13 +102,18 @@ impl Started {
 impl Recorder {
     pub(crate) fn new(process: &'static Process, device: &str) -> Self {
         let to = process.ledger.as_ref().map(|ledger| {
-            let site = |(path, call)| {
-                ledger.site(&SiteKey {
+            let site = |(at, path, call): (At, _, _)| {
+                let key = SiteKey {
                     path,
                     call,
                     device,
                     stack: Stack::NONE,
-                })
+                };
+                if at.is_wait() {
+                    ledger.wait_site(&key)
+                } else {
+                    ledger.site(&key)
+                }
             };
             (ledger, SITES.map(site))
         });
@@ -115,17 +136,13 @@ impl Recorder {
     /// A wait, and what was known of it.
     #[inline]
     pub(crate) fn wait(&self, at: At, started: Started, objects: u32, how: Wait) {
-        let (outcome, totals): (_, &[Counter]) = match how {
-            Wait::New => (Outcome::Observed, &[Counter::WaitsEntered]),
-            Wait::Repeated => {
-                let both = &[Counter::WaitsEntered, Counter::WaitsRepeated];
-                (Outcome::Observed, both)
-            }
-            Wait::Skipped => (Outcome::WaitSkipped, &[Counter::WaitsRepeated]),
+        let outcome = match how {
+            Wait::New | Wait::Repeated => Outcome::Observed,
+            Wait::Skipped => Outcome::WaitSkipped,
         };
         let call = ended(started, 0, outcome);
         if let Some((ledger, site)) = self.at(at) {
-            ledger.wait(site, &call, u64::from(objects), totals);
+            ledger.wait(site, &call, u64::from(objects), how != Wait::New);
         }
     }
 
@@ -141,7 +158,7 @@ impl Recorder {
         let in_play = self.presents.load(Ordering::Relaxed) >= IN_PLAY_FROM;
         let at = if in_play { At::CreateInPlay } else { at };
         let wall = self.call(at, started, 0, made.outcome);
-        if let Some(ledger) = ledger() {
+        if let Some((ledger, _)) = self.to {
             ledger.histogram(
                 Histogram::PipelineNanos,
                 wall.0 / u64::from(made.count.max(1)),
@@ -150,13 +167,21 @@ impl Recorder {
         }
     }
 
-    /// A present that returned.
-    pub(crate) fn present(&self, started: Started) {
-        self.call(At::Present, started, 0, Outcome::Observed);
+    /// A present that returned; `is_frame` if something is shown for it.
+    pub(crate) fn present(&self, started: Started, is_frame: bool) {
+        let outcome = if is_frame {
+            Outcome::Observed
+        } else {
+            Outcome::CallFailed
+        };
+        self.call(At::Present, started, 0, outcome);
+        if !is_frame {
+            return;
+        }
         self.presents.fetch_add(1, Ordering::Relaxed);
         let at = started.at();
         let last = self.last_present.swap(at.0, Ordering::Relaxed);
-        if let Some(ledger) = ledger() {
+        if let Some((ledger, _)) = self.to {
             ledger.frame(at);
             ledger.count(Counter::Frames, 1);
             if last != 0 {

@@ -218,7 +218,8 @@ impl LedgerFile {
                 "?".to_owned()
             }
         };
-        let outcomes = self.outcomes(base + offset_of!(At, outcomes));
+        let walls = self.buckets(base + offset_of!(At, walls), SITE_BUCKETS);
+        let calls = walls.total();
         Site {
             hash: number(0),
             path: HostPath::from_number(self.u16(base + offset_of!(At, path))),
@@ -226,9 +227,7 @@ impl LedgerFile {
             device: text(offset_of!(At, device), 64),
             stack: self.stack(base),
             stack_hash: number(offset_of!(At, stack_hash)),
-            calls: outcomes
-                .iter()
-                .fold(0, |sum, o| sum.saturating_add(o.calls)),
+            calls,
             bytes: number(offset_of!(At, bytes)),
             wall: Nanos(number(offset_of!(At, wall_ns))),
             faults: number(offset_of!(At, faults)),
@@ -238,27 +237,53 @@ impl LedgerFile {
             warm_wall: Nanos(number(offset_of!(At, warm_ns))),
             saved: SignedNanos(number(offset_of!(At, saved_ns)).cast_signed()),
             longest: Nanos(number(offset_of!(At, longest_ns))),
-            outcomes,
-            walls: self.buckets(base + offset_of!(At, walls), SITE_BUCKETS),
+            outcomes: self.outcomes(base, calls),
+            walls,
             is_overflow: index == SITE_OTHER,
         }
     }
 
-    fn outcomes(&self, base: usize) -> Vec<OutcomeCount> {
+    /// Calls by outcome; those that were only observed are what the others leave of `calls`.
+    fn outcomes(&self, site: usize, calls: u64) -> Vec<OutcomeCount> {
+        let at = |outcome: usize| {
+            let outcomes = offset_of!(layout::Site, outcomes);
+            self.u64(site + outcomes + outcome * size_of::<u64>())
+        };
+        let observed = (1..Outcome::ROOM).fold(calls, |rest, n| rest.saturating_sub(at(n)));
         (0_u16..)
             .take(Outcome::ROOM)
             .map(|number| OutcomeCount {
                 number,
                 outcome: Outcome::from_number(number),
-                calls: self.u64(base + usize::from(number) * size_of::<u64>()),
+                calls: match number {
+                    0 => observed,
+                    _ => at(usize::from(number)),
+                },
             })
             .filter(|outcome| outcome.calls != 0)
             .collect()
     }
 
+    /// Of all sites of waits: their calls by wall time, and how many of them entered kernel or driver.
+    fn waits(&self) -> (Buckets, u64) {
+        let mut walls = vec![0_u64; SITE_BUCKETS];
+        let mut entered = 0_u64;
+        let is_wait = |base: &usize| self.u8(base + offset_of!(layout::Site, is_wait)) == 1;
+        for base in (0..SITES).map(site_at).filter(is_wait) {
+            let own = self.buckets(base + offset_of!(layout::Site, walls), SITE_BUCKETS);
+            let skipped = usize::from(Outcome::WaitSkipped.number()) * size_of::<u64>();
+            let skipped = self.u64(base + offset_of!(layout::Site, outcomes) + skipped);
+            entered = entered.saturating_add(own.total().saturating_sub(skipped));
+            for (sum, own) in walls.iter_mut().zip(own.0) {
+                *sum = sum.saturating_add(own);
+            }
+        }
+        (Buckets(walls), entered)
+    }
+
     fn stack(&self, site: usize) -> Vec<StackFrame> {
         use crate::layout::Site as At;
-        let frames = usize::from(self.u16(site + offset_of!(At, stack_len))).min(STACK_FRAMES);
+        let frames = usize::from(self.u8(site + offset_of!(At, stack_len))).min(STACK_FRAMES);
         (0..frames)
             .map(|frame| self.u64(site + offset_of!(At, stack) + frame * size_of::<u64>()))
             .map(|word| StackFrame {
@@ -298,18 +323,31 @@ impl LedgerFile {
     #[must_use]
     pub fn counter(&self, counter: Counter) -> u64 {
         let place = usize::from(counter.number()) * size_of::<u64>();
-        self.u64(offset_of!(Ledger, counters) + place)
+        let counted = self.u64(offset_of!(Ledger, counters) + place);
+        if counter == Counter::WaitsEntered {
+            counted.saturating_add(self.waits().1)
+        } else {
+            counted
+        }
     }
 
     /// Histograms that are not empty.
     #[must_use]
     pub fn histograms(&self) -> Vec<(Histogram, Buckets)> {
+        let (waits, _) = self.waits();
+        let of_one_object = Buckets(vec![waits.total()]);
         Histogram::ALL
             .iter()
             .map(|histogram| {
                 let place = usize::from(histogram.number()) * BUCKETS * size_of::<u64>();
                 let base = offset_of!(Ledger, histograms) + place;
-                (*histogram, self.buckets(base, BUCKETS))
+                let mut buckets = self.buckets(base, BUCKETS);
+                if *histogram == Histogram::WaitNanos {
+                    buckets.add(&waits);
+                } else if *histogram == Histogram::WaitMoreObjects {
+                    buckets.add(&of_one_object);
+                }
+                (*histogram, buckets)
             })
             .filter(|(_, buckets)| buckets.total() != 0)
             .collect()
@@ -371,6 +409,10 @@ impl LedgerFile {
     fn slice(&self, at: usize, length: usize) -> &[u8] {
         let end = at.saturating_add(length);
         self.bytes.get(at..end).unwrap_or_default()
+    }
+
+    fn u8(&self, at: usize) -> u8 {
+        self.slice(at, 1).first().copied().unwrap_or_default()
     }
 
     fn u16(&self, at: usize) -> u16 {

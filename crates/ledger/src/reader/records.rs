@@ -45,6 +45,14 @@ impl Buckets {
         self.0.iter().fold(0, |sum, n| sum.saturating_add(*n))
     }
 
+    /// Adds counts that were kept elsewhere. The writer may have taken from them what it counted in
+    /// another bucket, and a reader may see that before the count itself: never below zero.
+    pub(crate) fn add(&mut self, more: &Self) {
+        for (to, from) in self.0.iter_mut().zip(&more.0) {
+            *to = from.saturating_add_signed(to.cast_signed());
+        }
+    }
+
     /// An upper bound of the smallest value that at least `share` (0 to 1) of the values do not
     /// exceed; `None` without values.
     #[must_use]

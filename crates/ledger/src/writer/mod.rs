@@ -20,10 +20,11 @@ use towpath_settings::Fixes;
 use crate::layout::{self, BUCKETS, FILE_BYTES, FRAMES, Ledger, MAGIC, SITE_BUCKETS, VERSION};
 use crate::map::{self, GuardPage};
 use crate::process::Process;
-use crate::{Call, Counter, Error, Histogram, Operation, SiteId, SiteKey};
+use crate::{Call, Counter, Error, Histogram, Operation, Outcome, SiteId, SiteKey};
 
 mod sites;
 mod slowest;
+mod waits;
 
 /// Records what calls cost, for one library in one process.
 ///
@@ -46,6 +47,9 @@ pub struct Writer {
 unsafe impl Send for Writer {}
 // SAFETY: as above; shared access goes through atomics.
 unsafe impl Sync for Writer {}
+
+/// Wall times from here on are in the open bucket of a site's histogram, in nanoseconds.
+const OPEN_BUCKET: u64 = 1 << (SITE_BUCKETS - 2);
 
 /// Guard states: a child that has not tried yet, is making its file, has one, cannot have one.
 const UNTRIED: u32 = 0;
@@ -109,14 +113,22 @@ impl Writer {
     #[must_use]
     pub fn site(&self, key: &SiteKey<'_>) -> SiteId {
         self.ledger()
-            .map_or(SiteId::OTHER, |ledger| sites::find(ledger, key))
+            .map_or(SiteId::OTHER, |ledger| sites::find(ledger, key, false))
+    }
+
+    /// As [`site`](Self::site), for calls that all go to [`wait`](Self::wait).
+    #[must_use]
+    pub fn wait_site(&self, key: &SiteKey<'_>) -> SiteId {
+        self.ledger()
+            .map_or(SiteId::OTHER, |ledger| sites::find(ledger, key, true))
     }
 
     /// Adds one call to `site`.
     ///
     /// # Cost
     ///
-    /// Three atomic additions, more for bytes, faults, cold bytes and savings; about 20 ns.
+    /// Two atomic additions for a call that was only observed, and one each for another outcome, bytes,
+    /// faults, cold bytes and savings.
     #[inline]
     pub fn record(&self, site: SiteId, call: &Call) {
         if let Some(ledger) = self.ledger() {
@@ -124,28 +136,30 @@ impl Writer {
         }
     }
 
-    /// Adds a wait for so many objects to `site`, its time and objects to the histograms of waits, and
-    /// one to each of `totals`.
+    /// Adds a wait for so many objects to `site`, a [`wait_site`](Self::wait_site).
+    ///
+    /// Readers find it in the totals and histograms of waits too: those are made of such sites' counts,
+    /// so that a wait costs no more than another call. It has entered the kernel or driver unless its
+    /// outcome is [`Outcome::WaitSkipped`].
     ///
     /// # Cost
     ///
-    /// As [`record`](Self::record) and one atomic addition for each of the others, with one look-up of
-    /// the mapping for all.
+    /// As [`record`](Self::record); one atomic addition more if it is a repeated one, two for several
+    /// objects.
     #[inline]
-    pub fn wait(&self, site: SiteId, call: &Call, objects: u64, totals: &[Counter]) {
+    pub fn wait(&self, site: SiteId, call: &Call, objects: u64, is_repeated: bool) {
         let Some(ledger) = self.ledger() else {
             return;
         };
         record(ledger, site, call);
-        for counter in totals {
-            count(ledger, *counter, 1);
+        if is_repeated {
+            count(ledger, Counter::WaitsRepeated, 1);
         }
-        sort_in(ledger, Histogram::WaitNanos, call.wall.0);
-        sort_in(
-            ledger,
-            Histogram::WaitMoreObjects,
-            objects.saturating_sub(1),
-        );
+        let is_wait = |site: &layout::Site| site.is_wait.load(Ordering::Relaxed) == 1;
+        let is_derived = ledger.sites.get(usize::from(site.0)).is_some_and(is_wait);
+        if !is_derived || objects > 1 || call.wall.0 >= OPEN_BUCKET {
+            waits::add(ledger, call, objects, is_derived);
+        }
     }
 
     /// Adds `n` to a named total.
@@ -251,7 +265,9 @@ fn record(ledger: &Ledger, site: SiteId, call: &Call) {
     if let Some(bucket) = entry.walls.get(layout::bucket(wall, SITE_BUCKETS)) {
         add(bucket, 1);
     }
-    if let Some(outcome) = entry.outcomes.get(usize::from(call.outcome.number())) {
+    if call.outcome != Outcome::Observed
+        && let Some(outcome) = entry.outcomes.get(usize::from(call.outcome.number()))
+    {
         add(outcome, 1);
     }
     // A call that moves nothing has nothing to say about bytes, cold or warm.

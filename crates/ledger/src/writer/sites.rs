@@ -16,8 +16,8 @@ impl SiteId {
 
 const _: () = assert!(SITE_OTHER == 255, "`SiteId::OTHER` is the last site");
 
-/// The site of `key`, entered if it is new.
-pub(super) fn find(ledger: &Ledger, key: &SiteKey<'_>) -> SiteId {
+/// The site of `key`, entered if it is new; `is_wait` is kept with a new one.
+pub(super) fn find(ledger: &Ledger, key: &SiteKey<'_>, is_wait: bool) -> SiteId {
     let hash = key.hash();
     match place(
         |at| ledger.sites.get(at).map(|site| &site.hash),
@@ -27,6 +27,7 @@ pub(super) fn find(ledger: &Ledger, key: &SiteKey<'_>) -> SiteId {
         Place::Found(index) => id(index),
         Place::Claimed(index) => {
             if let Some(site) = ledger.sites.get(index) {
+                site.is_wait.store(u8::from(is_wait), Ordering::Relaxed);
                 name(ledger, site, key);
             }
             id(index)
@@ -57,7 +58,7 @@ fn name(ledger: &Ledger, site: &Site, key: &SiteKey<'_>) {
     for (to, address) in site.stack.iter().zip(frames) {
         to.store(frame(ledger, *address), Ordering::Relaxed);
     }
-    let frames = u16::try_from(frames.len().min(STACK_FRAMES)).unwrap_or(0);
+    let frames = u8::try_from(frames.len().min(STACK_FRAMES)).unwrap_or(0);
     site.stack_len.store(frames, Ordering::Relaxed);
     // Release: whoever sees the mark through the mapping sees the names.
     site.is_named.store(1, Ordering::Release);
@@ -118,6 +119,8 @@ pub(super) fn copy_names(from: &Ledger, to: &Ledger) {
             .store(from.path.load(Ordering::Relaxed), Ordering::Relaxed);
         to.stack_len
             .store(from.stack_len.load(Ordering::Relaxed), Ordering::Relaxed);
+        to.is_wait
+            .store(from.is_wait.load(Ordering::Relaxed), Ordering::Relaxed);
         to.stack_hash
             .store(from.stack_hash.load(Ordering::Relaxed), Ordering::Relaxed);
         to.hash

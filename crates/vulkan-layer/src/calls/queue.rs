@@ -72,8 +72,10 @@ pub(crate) unsafe extern "system" fn present(
     let answer = unsafe { next(queue, info) };
     device.known.heard(answer);
     wall::beside(|| {
-        device.recorder.present(started);
-        if let Some(frames) = process::get().frames.as_ref() {
+        // A present that is refused (the window has another size now) shows nothing.
+        let is_frame = answer.as_raw() >= 0;
+        device.recorder.present(started, is_frame);
+        if let Some(frames) = process::get().frames.as_ref().filter(|_| is_frame) {
             frames.present(started.at());
         }
     });
