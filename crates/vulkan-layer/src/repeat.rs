@@ -92,9 +92,13 @@ impl Known {
 
     /// The driver said that the object has reached `value` (1 for a fence).
     pub(crate) fn reached(&self, handle: u64, value: u64) {
-        if let Some(state) = self.state(handle).filter(|s| !is_foreign(s)) {
+        let value = value.min(FOREIGN - 1);
+        // What is known already, or never will be, needs no store: `FOREIGN` is above every value. Who
+        // reads the older store acquires what was released with it.
+        let is_new = |state: &&AtomicU64| state.load(Ordering::Relaxed) < value;
+        if let Some(state) = self.state(handle).filter(is_new) {
             // Release: pairs with the acquire in `has_reached`.
-            state.fetch_max(value.min(FOREIGN - 1), Ordering::Release);
+            state.fetch_max(value, Ordering::Release);
         }
     }
 

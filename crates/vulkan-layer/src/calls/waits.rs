@@ -45,7 +45,8 @@ pub(crate) unsafe extern "system" fn create_fence(
     if let (vk::Result::SUCCESS, Some(info), Some(fence)) = (answer, abi::get(info), abi::get(out))
     {
         let state = u64::from(info.flags.contains(vk::FenceCreateFlags::SIGNALED));
-        let export = abi::chained::<vk::ExportFenceCreateInfo<'_>>(info.p_next).is_some();
+        // An export, or something newer that may let others change the fence as well.
+        let export = !info.p_next.is_null();
         wall::beside(|| device.known.created(fence.as_raw(), state, export));
     }
     answer
@@ -100,7 +101,7 @@ pub(crate) unsafe extern "system" fn fence_status(
         device
             .recorder
             .wait(At::FenceStatus, started, 1, how(repeat));
-        if answer == vk::Result::SUCCESS {
+        if answer == vk::Result::SUCCESS && !repeat {
             device.known.reached(fence.as_raw(), 1);
         }
     });
@@ -200,7 +201,8 @@ pub(crate) unsafe extern "system" fn create_semaphore(
     let answer = unsafe { next(handle, info, alloc, out) };
     if let (vk::Result::SUCCESS, Some(info), Some(made)) = (answer, abi::get(info), abi::get(out)) {
         let kind = abi::chained::<vk::SemaphoreTypeCreateInfo<'_>>(info.p_next);
-        let export = abi::chained::<vk::ExportSemaphoreCreateInfo<'_>>(info.p_next).is_some();
+        // As for fences; the type itself is one structure.
+        let export = abi::chain(info.p_next).count() > 1;
         if let Some(kind) = kind.filter(|k| k.semaphore_type == vk::SemaphoreType::TIMELINE) {
             wall::beside(|| {
                 device

@@ -13,8 +13,8 @@ use core::ffi::{CStr, c_char, c_void};
 
 use ash::vk;
 use towpath_cache::policy::{DeviceCall, Feature, feature};
-use towpath_sys::vulkan::layer;
 
+use super::sizes;
 use crate::abi;
 use crate::instance::Instance;
 
@@ -177,7 +177,7 @@ impl<'a> Changed<'a> {
         holder: &Holder,
     ) -> Result<(), &'static str> {
         for structure in abi::chain(info.p_next) {
-            let size = size_of_structure(structure.s_type)
+            let size = sizes::of(structure.s_type)
                 .ok_or("an unknown structure stands before the feature's")?;
             self.copies.push(copy(structure, size));
             if structure.s_type == holder.kind {
@@ -219,42 +219,16 @@ fn set(structure: *mut u64, offset: usize) {
     unsafe { field.write(vk::TRUE) };
 }
 
-macro_rules! sizes {
-    ($($name:ident: $type:ty;)+) => {
-        /// Sizes in bytes of the structures that programs put before the feature's.
-        fn size_of_structure(kind: vk::StructureType) -> Option<usize> {
-            match kind {
-                $(vk::StructureType::$name => Some(size_of::<$type>()),)+
-                _ => None,
-            }
-        }
-    };
-}
-
-sizes! {
-    LOADER_DEVICE_CREATE_INFO: layer::DeviceCreateInfo;
-    PHYSICAL_DEVICE_FEATURES_2: vk::PhysicalDeviceFeatures2<'_>;
-    PHYSICAL_DEVICE_VULKAN_1_1_FEATURES: vk::PhysicalDeviceVulkan11Features<'_>;
-    PHYSICAL_DEVICE_VULKAN_1_2_FEATURES: vk::PhysicalDeviceVulkan12Features<'_>;
-    PHYSICAL_DEVICE_VULKAN_1_3_FEATURES: Wide<'_>;
-    PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES: Control<'_>;
-    PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES: vk::PhysicalDeviceTimelineSemaphoreFeatures<'_>;
-    PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES: vk::PhysicalDeviceSynchronization2Features<'_>;
-    PHYSICAL_DEVICE_DYNAMIC_RENDERING_FEATURES: vk::PhysicalDeviceDynamicRenderingFeatures<'_>;
-    PHYSICAL_DEVICE_DESCRIPTOR_INDEXING_FEATURES: vk::PhysicalDeviceDescriptorIndexingFeatures<'_>;
-    PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES: vk::PhysicalDeviceBufferDeviceAddressFeatures<'_>;
-    PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES: vk::PhysicalDevice16BitStorageFeatures<'_>;
-    PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES: vk::PhysicalDevice8BitStorageFeatures<'_>;
-    PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES: vk::PhysicalDeviceShaderFloat16Int8Features<'_>;
-    PHYSICAL_DEVICE_ACCELERATION_STRUCTURE_FEATURES_KHR: vk::PhysicalDeviceAccelerationStructureFeaturesKHR<'_>;
-    PHYSICAL_DEVICE_RAY_TRACING_PIPELINE_FEATURES_KHR: vk::PhysicalDeviceRayTracingPipelineFeaturesKHR<'_>;
-    PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES: vk::PhysicalDeviceMaintenance4Features<'_>;
-    DEVICE_GROUP_DEVICE_CREATE_INFO: vk::DeviceGroupDeviceCreateInfo<'_>;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// VkPhysicalDeviceVulkan14Features.
+    #[repr(C)]
+    struct Newest<'a> {
+        head: vk::BaseOutStructure<'a>,
+        flags: [vk::Bool32; 21],
+    }
 
     fn plan(feature: Feature) -> Plan {
         Plan { feature }
@@ -298,6 +272,29 @@ mod tests {
         assert_eq!(abi::chain(changed.info.p_next).count(), 3);
         let own = abi::chained::<Wide<'_>>(info.p_next).unwrap();
         assert_eq!(own.pipeline_creation_cache_control, vk::FALSE);
+    }
+
+    /// Programs for Vulkan 1.4 put its structure before that of 1.3.
+    #[test]
+    fn a_structure_newer_than_the_bindings_is_copied_whole() {
+        let mut wide = Wide::default();
+        let mut newest = Newest {
+            head: vk::BaseOutStructure::default(),
+            flags: [vk::FALSE; 21],
+        };
+        newest.head.s_type = vk::StructureType::from_raw(55);
+        newest.head.p_next = core::ptr::from_mut(&mut wide).cast();
+        newest.flags[20] = vk::TRUE;
+        let info = vk::DeviceCreateInfo {
+            p_next: core::ptr::from_ref(&newest).cast(),
+            ..Default::default()
+        };
+        let changed = plan(Feature::SetInVulkan13).apply(&info).unwrap().unwrap();
+        let copied = abi::chained::<Wide<'_>>(changed.info.p_next).unwrap();
+        assert_eq!(copied.pipeline_creation_cache_control, vk::TRUE);
+        let newest = abi::get(changed.info.p_next.cast::<Newest<'_>>()).unwrap();
+        assert_eq!(newest.flags[20], vk::TRUE);
+        assert_eq!(wide.pipeline_creation_cache_control, vk::FALSE);
     }
 
     #[test]

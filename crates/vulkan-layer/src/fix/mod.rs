@@ -9,6 +9,7 @@
 pub(crate) mod describe;
 pub(crate) mod feature;
 mod saver;
+mod sizes;
 pub(crate) mod takeover;
 
 use core::ffi::{CStr, c_void};
