@@ -22,6 +22,8 @@ use crate::wall;
 
 /// A live device.
 pub(crate) struct Device {
+    /// The instance's handle.
+    instance: u64,
     pub(crate) next: DeviceNext,
     pub(crate) get_proc: vk::PFN_vkGetDeviceProcAddr,
     /// Whether calls go into a ledger.
@@ -41,8 +43,17 @@ pub(crate) struct Device {
 static DEVICES: Table<Device> = Table::new();
 
 /// The device of any handle of it, queues and command buffers included.
+///
+/// A queue that another layer got for itself may bear no key yet: with one device it is that one's.
+#[inline]
 pub(crate) fn of<H: Handle>(handle: H) -> Option<&'static Device> {
-    DEVICES.get(abi::dispatch_key(handle))
+    let key = abi::dispatch_key(handle);
+    DEVICES.get(key).or_else(|| unkeyed(key))
+}
+
+#[cold]
+fn unkeyed(key: usize) -> Option<&'static Device> {
+    (key != 0).then(|| DEVICES.only()).flatten()
 }
 
 /// The device of a handle and one of its next functions.
@@ -141,7 +152,8 @@ fn already_on(info: *const vk::DeviceCreateInfo<'_>) -> bool {
     })
 }
 
-fn enter(
+/// Enters a device that the next element made.
+pub(crate) fn enter(
     instance: Option<&Instance>,
     physical: vk::PhysicalDevice,
     out: *mut vk::Device,
@@ -156,17 +168,22 @@ fn enter(
         unsafe { get_proc(handle, name.as_ptr()) }
     };
     let process = process::get();
-    let fix = instance
-        .filter(|instance| fixable && instance.api_version >= vk::API_VERSION_1_1)
-        .and_then(|instance| CacheFix::open(process, instance, physical, handle, get_proc));
+    // Each behind a wall of its own: a device that is not entered has no functions.
+    let fix = wall::guarded(None, || {
+        instance
+            .filter(|instance| fixable && instance.api_version >= vk::API_VERSION_1_1)
+            .and_then(|instance| CacheFix::open(process, instance, physical, handle, get_proc))
+    });
+    let name = wall::guarded(String::new(), || name(instance, physical));
     let device = Device {
+        instance: instance.map_or(0, |instance| instance.handle.as_raw()),
         next: DeviceNext::load(get),
         get_proc,
         records: process.ledger.is_some(),
         logs_frames: process.frames.is_some(),
         fixes_waits: process.fixes().mode(Fix::Waits) != Mode::Off,
         fix,
-        recorder: Recorder::new(process, &name(instance, physical)),
+        recorder: Recorder::new(process, &name),
         known: Known::new(),
         caches: Caches::default(),
         memories: Memories::new(memory_types(instance, physical)),
@@ -198,6 +215,15 @@ fn memory_types(
     unsafe { next(physical, &raw mut properties) };
     let types = properties.memory_types_as_slice().iter();
     types.map(|kind| kind.property_flags).collect()
+}
+
+/// Forgets the devices that a program leaves behind with their instance: the loader frees them, and a
+/// later device may get the same key. Their saving threads know of the instance's end already.
+pub(crate) fn instance_ends(instance: u64) {
+    for key in DEVICES.keys(|device| device.instance == instance) {
+        // Not freed: a program that forgets a device may have forgotten a thread that uses it, too.
+        let _kept = DEVICES.remove(key).map(Box::leak);
+    }
 }
 
 /// `vkDestroyDevice`.

@@ -7,7 +7,9 @@ use core::ffi::CStr;
 use ash::vk;
 
 use crate::abi;
+use crate::device;
 use crate::fix;
+use crate::fork;
 use crate::next::InstanceNext;
 use crate::process;
 use crate::table::Table;
@@ -95,7 +97,12 @@ pub(crate) unsafe extern "system" fn destroy(
         .get(key)
         .and_then(|found| found.next.destroy_instance);
     wall::beside(|| {
-        fix::instance_ends(vk::Handle::as_raw(instance));
+        let handle = vk::Handle::as_raw(instance);
+        fix::instance_ends(handle);
+        // A forked child's devices are its parent's.
+        if handle != 0 && !fork::is_child() {
+            device::instance_ends(handle);
+        }
         drop(INSTANCES.remove(key));
     });
     if let Some(next) = next {

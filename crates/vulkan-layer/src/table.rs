@@ -37,7 +37,7 @@ fn start(key: usize) -> usize {
     (key >> 4).wrapping_mul(0x9e37_79b9) >> 8
 }
 
-impl<T> Table<T> {
+impl<T: 'static> Table<T> {
     pub(crate) const fn new() -> Self {
         Self {
             slots: [const {
@@ -85,6 +85,40 @@ impl<T> Table<T> {
         let object = ptr::with_exposed_provenance::<T>(*more.get(&key)?);
         // SAFETY: as above.
         unsafe { object.as_ref() }
+    }
+
+    /// The only live object; `None` if there are several or none.
+    pub(crate) fn only(&self) -> Option<&'static T> {
+        if self.more_len.load(Ordering::Acquire) != 0 {
+            return None;
+        }
+        // Acquire: pairs with the release in `insert`.
+        let is_live = |slot: &&Slot<T>| slot.key.load(Ordering::Acquire) > GONE;
+        let mut live = self.slots.iter().filter(is_live);
+        let object = live.next()?.object.load(Ordering::Relaxed);
+        if live.next().is_some() {
+            return None;
+        }
+        // SAFETY: the slot holds a key, so the object was entered and not yet removed; it is the only
+        // one, so that the caller's handle is of it, which the module's contract keeps alive.
+        unsafe { object.as_ref() }
+    }
+
+    /// Keys of the objects that `wanted` names.
+    ///
+    /// The caller sees to it that none of them is removed meanwhile.
+    pub(crate) fn keys(&self, wanted: impl Fn(&T) -> bool) -> Vec<usize> {
+        let more = self.more.lock().unwrap_or_else(PoisonError::into_inner);
+        let keys: Vec<usize> = more.keys().copied().collect();
+        drop(more);
+        let slots = self
+            .slots
+            .iter()
+            .map(|slot| slot.key.load(Ordering::Acquire));
+        slots
+            .chain(keys)
+            .filter(|key| self.get(*key).is_some_and(&wanted))
+            .collect()
     }
 
     /// Enters an object; gives it back where the key is taken already.
@@ -159,5 +193,25 @@ mod tests {
         assert_eq!(table.get(16), Some(&5));
         assert!(table.get(0).is_none() && table.get(GONE).is_none());
         let _freed = table.remove(16);
+    }
+
+    #[test]
+    fn the_only_object_is_given_and_objects_are_found_by_what_they_are() {
+        let table = Table::new();
+        assert_eq!(table.only(), None);
+        assert!(table.insert(16, 1).is_ok());
+        assert_eq!(table.only(), Some(&1));
+        let numbers = 2..=2 * SLOTS;
+        for number in numbers {
+            assert!(table.insert(number * 16, number).is_ok());
+        }
+        assert_eq!(table.only(), None);
+        let mut odd = table.keys(|number| number % 2 == 1);
+        odd.sort_unstable();
+        let expected: Vec<_> = (1..=2 * SLOTS).step_by(2).map(|n| n * 16).collect();
+        assert_eq!(odd, expected);
+        for number in 1..=2 * SLOTS {
+            let _freed = table.remove(number * 16);
+        }
     }
 }

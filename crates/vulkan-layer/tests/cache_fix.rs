@@ -571,3 +571,20 @@ fn a_program_that_destroys_its_instance_but_not_its_device_ends_as_it_would() {
     let with = run(&stage.scene, steps);
     assert_eq!(with.code, without.code, "{with:?}");
 }
+
+/// The loader frees what a program leaves behind, and gives the next device the same place: what the layer
+/// kept of the first one, its caches above all, must not be taken for the second's.
+#[test]
+fn a_device_made_after_one_that_was_left_behind_is_served_by_its_own_caches() {
+    let Some(stage) = stage("", "fill") else {
+        return;
+    };
+    let round = "compute=5 orphan again ";
+    let steps = format!("{}compute=5 submit=3", round.repeat(6));
+    let without = run(&stage.bare, &steps);
+    let with = run(&stage.scene, &steps);
+    assert_eq!(without.code, Some(0), "{without:?}");
+    assert_eq!((with.code, &with.said), (without.code, &without.said));
+    assert_eq!(with.journal.count("fault"), without.journal.count("fault"));
+    assert_eq!(with.journal.count("compile"), 5, "{}", stage.log());
+}

@@ -23,10 +23,11 @@
 //!          sync-fd          states of a fence around an export and an import of SYNC_FD (wish external)
 //!          wait-any=N       of N fences the last is signaled; waits for any with timeout 0, twice
 //!          reuse=N          fences destroyed and made anew, asked for their state
-//!          cost=N           asks N times for the state of a fence; prints ns per call
+//!          cost=N           asks N times for the state of a fence, and the clock; prints ns per call
 //!          map-readback     a transfer target in uncached memory, mapped
 //!          wrong-handle     a fence passed where a semaphore belongs (mock driver only)
-//!          orphan           destroys the instance and leaves the device; nothing may follow but sleep and leave
+//!          orphan           destroys the instance and leaves the device; nothing may follow but again, sleep and leave
+//!          again            another instance and device of the same wishes, for the steps that follow
 //!          sleep=MS  fork  kill  leave
 //! ```
 
@@ -64,6 +65,7 @@ fn main() -> Result<ExitCode> {
     }
     let mut run = Run {
         gpu: Gpu::open(&wishes)?,
+        wishes,
         cache: vk::PipelineCache::null(),
         pipelines: Vec::new(),
     };
@@ -82,6 +84,7 @@ fn main() -> Result<ExitCode> {
 
 struct Run {
     gpu: Gpu,
+    wishes: Wishes,
     cache: vk::PipelineCache,
     pipelines: Vec<vk::Pipeline>,
 }
@@ -159,6 +162,12 @@ impl Run {
             }
             "orphan" => {
                 unsafe { self.gpu.instance.destroy_instance(None) };
+                Ok(String::new())
+            }
+            "again" => {
+                self.pipelines.clear();
+                self.cache = vk::PipelineCache::null();
+                self.gpu = Gpu::open(&self.wishes)?;
                 Ok(String::new())
             }
             "fork" => self.fork(),
@@ -510,9 +519,16 @@ impl Run {
         }
         let spent = began.elapsed();
         self.gpu.drop_fence(fence);
+        let began = std::time::Instant::now();
+        for _ in 0..count {
+            std::hint::black_box(std::time::Instant::now());
+        }
+        let clock = began.elapsed();
+        let per_call = |spent: Duration| spent.as_secs_f64() * 1e9 / f64::from(count.max(1));
         Ok(format!(
-            "{:.1} ns per call",
-            spent.as_secs_f64() * 1e9 / f64::from(count.max(1))
+            "{:.1} ns per call, {:.1} ns per clock read",
+            per_call(spent),
+            per_call(clock)
         ))
     }
 
