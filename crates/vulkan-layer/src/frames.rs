@@ -15,9 +15,12 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use towpath_measure::Nanos;
+
+use crate::fork;
+use crate::lock::Lock;
 
 const HEAD: &str = "os,cpu,gpu,ram,kernel,driver,cpuscheduler\nlinux,,,,,,\n";
 const FRAMES: &str = "fps,frametime,elapsed\n";
@@ -41,7 +44,9 @@ enum Clock {
 /// A frame log on its way to a file.
 #[derive(Debug)]
 pub(crate) struct FrameFile {
-    state: Mutex<State<File>>,
+    state: Lock<State<File>>,
+    /// Whether a frame was presented, so that submissions are no longer looked at.
+    presents: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -65,7 +70,8 @@ impl FrameFile {
         };
         let file = File::create(own)?;
         Ok(Self {
-            state: Mutex::new(State::new(file)),
+            state: Lock::new(State::new(file)),
+            presents: AtomicBool::new(false),
         })
     }
 
@@ -75,12 +81,20 @@ impl FrameFile {
     ///
     /// A lock that only presents take, some formatting, a write every hundred frames or so.
     pub(crate) fn present(&self, at: Nanos) {
+        // Relaxed: a submission that does not see it yet finds the same in the state.
+        self.presents.store(true, Ordering::Relaxed);
         self.with(|state| state.present(at));
     }
 
     /// Notes a submission, which counts only where nothing is presented.
+    ///
+    /// # Cost
+    ///
+    /// One load once the program presents; before, as [`present`](Self::present).
     pub(crate) fn submit(&self, at: Nanos) {
-        self.with(|state| state.submit(at));
+        if !self.presents.load(Ordering::Relaxed) {
+            self.with(|state| state.submit(at));
+        }
     }
 
     /// Hands all lines to the kernel.
@@ -88,8 +102,11 @@ impl FrameFile {
         self.with(State::flush);
     }
 
+    /// A forked child has its parent's file and unwritten lines: it leaves both alone.
     fn with(&self, work: impl FnOnce(&mut State<File>)) {
-        work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        if !fork::is_child() {
+            self.state.with(work);
+        }
     }
 }
 

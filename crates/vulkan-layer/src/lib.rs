@@ -27,7 +27,10 @@ mod device;
 mod fix;
 mod fork;
 mod frames;
+#[cfg(test)]
+mod hot;
 mod instance;
+mod lock;
 mod next;
 mod proc_addr;
 mod process;

@@ -10,6 +10,7 @@ use towpath_measure::{Clock as _, MonotonicClock, Nanos};
 use towpath_settings::{CacheMode, Fix, Fixes, Mode, Settings};
 
 use crate::abi;
+use crate::fork;
 use crate::frames::FrameFile;
 
 /// The process's settings and what they opened.
@@ -21,6 +22,21 @@ pub(crate) struct Process {
 }
 
 static PROCESS: OnceLock<Process> = OnceLock::new();
+
+/// Makes this process one that records into `folder`, for tests that call before anything else does.
+#[cfg(test)]
+pub(crate) fn record_into(folder: &std::path::Path) {
+    PROCESS.get_or_init(|| {
+        let (settings, _) = Settings::read(|_| None);
+        let ledger = Writer::create(folder, "vulkan-layer", settings.fix);
+        Process {
+            ledger: ledger.ok(),
+            frames: None,
+            log: None,
+            settings,
+        }
+    });
+}
 
 /// Reads the settings at the first instance; later calls give the same.
 #[inline]
@@ -64,6 +80,7 @@ impl Process {
         for problem in problems {
             process.log(&problem.to_string());
         }
+        fork::watch();
         process.ledger = process.open_ledger();
         process.frames = process.open_frames();
         process

@@ -4,7 +4,6 @@
 
 use core::ffi::c_void;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ash::vk;
 use ash::vk::Handle;
@@ -15,12 +14,13 @@ use super::NO_DEVICE;
 use crate::abi;
 use crate::device::{self, Device};
 use crate::fix::takeover::{self, HEADER};
+use crate::lock::Lock;
 use crate::record::{self, At, Started, start};
 use crate::wall;
 
 /// What is known of each of the program's caches.
 #[derive(Debug, Default)]
-pub(crate) struct Caches(Mutex<BTreeMap<u64, Seen>>);
+pub(crate) struct Caches(Lock<BTreeMap<u64, Seen>>);
 
 /// Sizes of one cache, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,13 +34,8 @@ struct Seen {
 impl Caches {
     /// Whether a program's cache has entries that the store has not been loaded with.
     pub(crate) fn hold_data(&self, cache: vk::PipelineCache) -> bool {
-        self.lock()
-            .get(&cache.as_raw())
-            .is_some_and(|seen| seen.holds_data)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Seen>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0
+            .with(|all| all.get(&cache.as_raw()).is_some_and(|seen| seen.holds_data))
     }
 }
 
@@ -72,7 +67,7 @@ pub(crate) unsafe extern "system" fn create(
                 saved: size,
                 holds_data,
             };
-            device.caches.lock().insert(made.as_raw(), seen);
+            device.caches.0.with(|all| all.insert(made.as_raw(), seen));
         }
     });
     answer
@@ -110,7 +105,7 @@ pub(crate) unsafe extern "system" fn destroy(
 ) {
     if let Some((device, next)) = device::next(handle, |next| next.destroy_cache) {
         wall::beside(|| {
-            device.caches.lock().remove(&cache.as_raw());
+            device.caches.0.with(|all| all.remove(&cache.as_raw()));
         });
         // SAFETY: the application's arguments, unchanged.
         unsafe { next(handle, cache, alloc) };
@@ -168,10 +163,10 @@ fn fetched(device: &Device, started: Started, cache: vk::PipelineCache, size: us
             .call(At::CacheSize, started, 0, Outcome::Observed);
         return;
     }
-    let mut caches = device.caches.lock();
-    let seen = caches.entry(cache.as_raw()).or_default();
-    let before = std::mem::replace(&mut seen.saved, size);
-    drop(caches);
+    let before = device.caches.0.with(|all| {
+        let seen = all.entry(cache.as_raw()).or_default();
+        std::mem::replace(&mut seen.saved, size)
+    });
     let bytes = u64::try_from(size).unwrap_or(u64::MAX);
     let at = if before == size {
         At::CacheUnchanged
@@ -196,11 +191,13 @@ pub(crate) unsafe extern "system" fn merge(
         return NO_DEVICE;
     };
     wall::beside(|| {
-        let mut caches = device.caches.lock();
         let sources = abi::list(from, count);
-        let any = |one: &vk::PipelineCache| caches.get(&one.as_raw()).is_some_and(|s| s.holds_data);
-        let holds_data = sources.iter().any(any);
-        caches.entry(into.as_raw()).or_default().holds_data |= holds_data;
+        device.caches.0.with(|all| {
+            let any =
+                |one: &vk::PipelineCache| all.get(&one.as_raw()).is_some_and(|s| s.holds_data);
+            let holds_data = sources.iter().any(any);
+            all.entry(into.as_raw()).or_default().holds_data |= holds_data;
+        });
     });
     // SAFETY: the application's arguments, unchanged.
     unsafe { next(handle, into, count, from) }

@@ -7,7 +7,7 @@
 
 use core::ffi::c_void;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ash::vk;
 use ash::vk::Handle;
@@ -16,14 +16,21 @@ use towpath_ledger::Outcome;
 use super::NO_DEVICE;
 use crate::abi;
 use crate::device::{self, Device};
+use crate::lock::Lock;
 use crate::record::{At, start};
 use crate::wall;
 
-/// Buffers and memory that a finding may come of; the lock is taken by none of a frame's usual calls.
+/// Buffers and memory that a finding may come of. Programs bind and map in the middle of frames: while
+/// there is nothing to find, no lock is taken.
 #[derive(Debug)]
 pub(crate) struct Memories {
     types: Vec<vk::MemoryPropertyFlags>,
-    state: Mutex<State>,
+    state: Lock<State>,
+    // Sizes of the sets below, and how much memory has such a buffer. Relaxed: Vulkan has the program
+    // order the making of an object before its use.
+    readback_buffers: AtomicUsize,
+    uncached: AtomicUsize,
+    to_find: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -32,18 +39,46 @@ struct State {
     readback_buffers: BTreeSet<u64>,
     /// Uncached memory: its size, and whether such a buffer is bound to it.
     uncached: BTreeMap<u64, (u64, bool)>,
+    /// How much of it has one.
+    bound: usize,
+}
+
+impl State {
+    fn forget(&mut self, memory: u64) {
+        if let Some((_, true)) = self.uncached.remove(&memory) {
+            self.bound -= 1;
+        }
+    }
 }
 
 impl Memories {
     pub(crate) fn new(types: Vec<vk::MemoryPropertyFlags>) -> Self {
         Self {
             types,
-            state: Mutex::default(),
+            state: Lock::default(),
+            readback_buffers: AtomicUsize::new(0),
+            uncached: AtomicUsize::new(0),
+            to_find: AtomicUsize::new(0),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn change(&self, work: impl FnOnce(&mut State)) {
+        self.state.with(|state| {
+            work(state);
+            self.to_find.store(state.bound, Ordering::Relaxed);
+            self.uncached.store(state.uncached.len(), Ordering::Relaxed);
+            self.readback_buffers
+                .store(state.readback_buffers.len(), Ordering::Relaxed);
+        });
+    }
+
+    /// Size and whether a readback buffer is bound, of uncached memory.
+    fn find(&self, memory: vk::DeviceMemory) -> Option<(u64, bool)> {
+        if is_zero(&self.to_find) {
+            return None;
+        }
+        self.state
+            .with(|state| state.uncached.get(&memory.as_raw()).copied())
     }
 
     fn is_uncached(&self, index: u32) -> bool {
@@ -57,13 +92,22 @@ impl Memories {
     }
 
     fn bound(&self, buffer: vk::Buffer, memory: vk::DeviceMemory) {
-        let mut state = self.lock();
-        if state.readback_buffers.contains(&buffer.as_raw())
-            && let Some(found) = state.uncached.get_mut(&memory.as_raw())
-        {
-            found.1 = true;
+        if is_zero(&self.readback_buffers) || is_zero(&self.uncached) {
+            return;
         }
+        self.change(|state| {
+            if state.readback_buffers.contains(&buffer.as_raw())
+                && let Some(found) = state.uncached.get_mut(&memory.as_raw())
+                && !std::mem::replace(&mut found.1, true)
+            {
+                state.bound += 1;
+            }
+        });
     }
+}
+
+fn is_zero(count: &AtomicUsize) -> bool {
+    count.load(Ordering::Relaxed) == 0
 }
 
 /// `vkAllocateMemory`.
@@ -82,7 +126,10 @@ pub(crate) unsafe extern "system" fn allocate(
         wall::beside(|| {
             if device.memories.is_uncached(info.memory_type_index) {
                 let entry = (info.allocation_size, false);
-                device.memories.lock().uncached.insert(made.as_raw(), entry);
+                device.memories.change(|state| {
+                    state.forget(made.as_raw());
+                    state.uncached.insert(made.as_raw(), entry);
+                });
             }
         });
     }
@@ -96,9 +143,13 @@ pub(crate) unsafe extern "system" fn free(
     alloc: *const vk::AllocationCallbacks<'_>,
 ) {
     if let Some((device, next)) = device::next(handle, |next| next.free_memory) {
-        wall::beside(|| {
-            device.memories.lock().uncached.remove(&memory.as_raw());
-        });
+        if !is_zero(&device.memories.uncached) {
+            wall::beside(|| {
+                device
+                    .memories
+                    .change(|state| state.forget(memory.as_raw()));
+            });
+        }
         // SAFETY: the application's arguments, unchanged.
         unsafe { next(handle, memory, alloc) };
     }
@@ -120,13 +171,7 @@ pub(crate) unsafe extern "system" fn map(
     // SAFETY: the application's arguments, unchanged.
     let answer = unsafe { next(handle, memory, offset, size, flags, out) };
     wall::beside(|| {
-        let found = device
-            .memories
-            .lock()
-            .uncached
-            .get(&memory.as_raw())
-            .copied();
-        if let Some((whole, true)) = found {
+        if let Some((whole, true)) = device.memories.find(memory) {
             let bytes = if size == vk::WHOLE_SIZE {
                 whole.saturating_sub(offset)
             } else {
@@ -157,11 +202,9 @@ pub(crate) unsafe extern "system" fn create_buffer(
         let is_readback = info.usage == vk::BufferUsageFlags::TRANSFER_DST;
         if is_readback {
             wall::beside(|| {
-                device
-                    .memories
-                    .lock()
-                    .readback_buffers
-                    .insert(made.as_raw());
+                device.memories.change(|state| {
+                    state.readback_buffers.insert(made.as_raw());
+                });
             });
         }
     }
@@ -175,13 +218,13 @@ pub(crate) unsafe extern "system" fn destroy_buffer(
     alloc: *const vk::AllocationCallbacks<'_>,
 ) {
     if let Some((device, next)) = device::next(handle, |next| next.destroy_buffer) {
-        wall::beside(|| {
-            device
-                .memories
-                .lock()
-                .readback_buffers
-                .remove(&buffer.as_raw());
-        });
+        if !is_zero(&device.memories.readback_buffers) {
+            wall::beside(|| {
+                device.memories.change(|state| {
+                    state.readback_buffers.remove(&buffer.as_raw());
+                });
+            });
+        }
         // SAFETY: the application's arguments, unchanged.
         unsafe { next(handle, buffer, alloc) };
     }
