@@ -1,4 +1,4 @@
-//! `cargo xtask setup|demo|test|ci|deep|dist`: everything a fresh machine needs, in one word each.
+//! `cargo xtask setup|demo|test|ci|deep|dist|layer32`: everything a fresh machine needs, in one word each.
 
 use std::process::ExitCode;
 
@@ -8,6 +8,7 @@ mod ci;
 mod deep;
 mod demo;
 mod dist;
+mod layer32;
 mod packages;
 mod run;
 mod test;
@@ -37,6 +38,8 @@ enum Task {
     Deep(deep::Args),
     /// Makes what is installed: a tree, an archive of it, a Debian package.
     Dist(dist::Args),
+    /// Builds the Vulkan layer for 32-bit processes, where the compiler has what that takes.
+    Layer32(layer32::Args),
 }
 
 fn main() -> ExitCode {
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Task::Ci => ci::run(),
         Task::Deep(args) => deep::run(&args),
         Task::Dist(args) => dist::run(&args),
+        Task::Layer32(args) => layer32::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
