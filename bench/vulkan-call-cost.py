@@ -7,7 +7,7 @@ BUILD is a folder with towpath-vulkan-steps, libtowpath_mock_vulkan.so and libto
 target/release; 100 rounds take about a minute.
 
 Declared before any run: each round starts one process per arm (no layer, layer idle, layer recording) of 200,000
-calls, in an order that turns round by round; the cost of an arm is the median of its differences to "no layer" within
+calls, in an order that turns round by round, timed by the thread's processor time; the cost of an arm is the median of its differences to "no layer" within
 a round. The clock is read 200,000 times in the same processes; the goal is two of its median reads plus 20 ns. A
 cost is given with its 95 % interval by the signs of the differences, and "within the goal" is said if the whole
 interval is.
