@@ -188,7 +188,12 @@ extern "C" fn visit(context: *mut UnwindContext, argument: *mut c_void) -> c_int
         return STOP;
     };
     // SAFETY: the unwinder hands a context that is valid during this call.
-    *to = unsafe { _Unwind_GetIP(context) };
+    let address = unsafe { _Unwind_GetIP(context) };
+    // After the outermost frame the unwinder calls once more, with no address.
+    if address == 0 {
+        return STOP;
+    }
+    *to = address;
     if let Some(to) = walk.pointers.get_mut(walk.len) {
         // SAFETY: as above.
         *to = unsafe { _Unwind_GetCFA(context) };
@@ -413,6 +418,48 @@ mod tests {
         let anew: Vec<[Stack; 2]> = (0..2).map(|_| [left(), right()]).collect();
         assert_eq!(anew[0][0].addresses()[0], turns[0][0].addresses()[0]);
         assert_eq!(anew[1], anew[0]);
+    }
+
+    extern "C" fn shallow(answer: *mut c_void) -> *mut c_void {
+        let mut stacks = [Stack::NONE; 2];
+        for stack in &mut stacks {
+            *stack = first();
+        }
+        let answer: *mut ([Stack; 2], usize) = answer.cast();
+        // SAFETY: the test's own variable, which outlives the thread.
+        unsafe { answer.write((stacks, recent::kept())) };
+        std::ptr::null_mut()
+    }
+
+    /// A program whose `main` calls the API has fewer frames than are kept. The unwinder's call after the
+    /// last one, without an address, was taken for a frame; it lies nowhere, so that the stack was not
+    /// kept, and every call of such a program walked it again.
+    #[test]
+    fn a_stack_of_few_frames_is_kept_as_well() {
+        let mut answer = ([Stack::NONE; 2], 0_usize);
+        let argument: *mut ([Stack; 2], usize) = &raw mut answer;
+        let mut thread = std::mem::MaybeUninit::uninit();
+        // SAFETY: `thread` is filled by the call; `shallow` gets what it expects.
+        let code = unsafe {
+            libc::pthread_create(
+                thread.as_mut_ptr(),
+                std::ptr::null(),
+                shallow,
+                argument.cast(),
+            )
+        };
+        assert_eq!(code, 0);
+        // SAFETY: filled by the call above.
+        let thread = unsafe { thread.assume_init() };
+        // SAFETY: a thread that nobody else joins.
+        unsafe { libc::pthread_join(thread, std::ptr::null_mut()) };
+        let (stacks, kept) = answer;
+        assert!(stacks[0].addresses().len() < STACK_FRAMES, "{stacks:?}");
+        assert!(!stacks[0].addresses().contains(&0), "{stacks:?}");
+        assert_eq!(stacks[0], stacks[1]);
+        if cfg!(target_arch = "x86_64") {
+            assert!(kept > 0);
+        }
     }
 
     #[test]

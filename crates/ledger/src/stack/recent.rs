@@ -122,6 +122,13 @@ fn read(place: usize) -> usize {
     unsafe { pointer.read_volatile() }
 }
 
+/// How many stacks this thread has kept, up to [`KEPT`].
+#[cfg(test)]
+pub(super) fn kept() -> usize {
+    let is_kept = |cell: &&Cell<Known>| cell.get().mark != 0;
+    RECENT.with(|all| all.iter().filter(is_kept).count())
+}
+
 #[cfg(test)]
 pub(super) fn forget() {
     RECENT.with(|all| all.iter().for_each(|cell| cell.set(Known::NONE)));
