@@ -4,22 +4,38 @@
 //! parent and in the child, although each first write to one faults. So after any fork a range counts
 //! as known only if it was written since: [`note_written`] keeps a small table of such ranges.
 //!
-//! Forks are seen by `pthread_atfork` and by a change of the process id. A raw `clone` is not seen in
-//! the parent; then a shared page is taken for warm and faults where it would have faulted without us.
+//! Forks are seen by `pthread_atfork`, and in a child that no handler told (a raw `clone`) by a page that
+//! the kernel wipes there; kernels before 4.14 are asked for the process id instead. A raw `clone` is not
+//! seen in the parent; then a shared page is taken for warm and faults where it would have faulted without us.
 
-#![expect(unsafe_code, reason = "registers fork handlers with the C library")]
+#![expect(
+    unsafe_code,
+    reason = "registers fork handlers with the C library and maps a page that forks wipe"
+)]
 
+use std::io;
 use std::sync::Once;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-use crate::Range;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+use crate::{Range, page_size};
 
 /// Number of forks seen; 0 means that warmth can be read off the page tables.
+///
+/// # Cost
+///
+/// A few nanoseconds; before Linux 4.14, one `getpid`.
 #[must_use]
 pub fn generation() -> u32 {
     install();
-    let process = std::process::id();
-    if PROCESS.swap(process, Ordering::Relaxed) != process {
+    let is_told = if let Some(mark) = mark() {
+        mark.load(Ordering::Relaxed) != 0 || mark.swap(1, Ordering::Relaxed) != 0
+    } else {
+        let process = std::process::id();
+        PROCESS.swap(process, Ordering::Relaxed) == process
+    };
+    if !is_told {
         // A child that no handler told: a raw clone.
         let _before = GENERATION.fetch_add(1, Ordering::Relaxed);
     }
@@ -29,7 +45,11 @@ pub fn generation() -> u32 {
 /// Starts watching for forks; forks before the first call are not seen. Cheap when repeated.
 pub fn install() {
     INSTALL.call_once(|| {
-        PROCESS.store(std::process::id(), Ordering::Relaxed);
+        if let Ok(page) = wiped_on_fork() {
+            // Release: pairs with the acquire in `mark`.
+            MARK.store(page, Ordering::Release);
+        }
+        note_process();
         // SAFETY: the handlers are functions of this library that touch atomics only; the C library
         // drops them when the library is unloaded.
         let _refused = unsafe { libc::pthread_atfork(None, Some(forked), Some(forked)) };
@@ -40,7 +60,7 @@ pub fn install() {
 ///
 /// # Cost
 ///
-/// One `getpid`; after a fork, a look through 64 entries.
+/// As [`generation`]; after a fork, a look through 64 entries.
 #[must_use]
 pub fn is_known(range: Range) -> bool {
     let generation = generation();
@@ -73,8 +93,40 @@ pub fn note_written(range: Range) {
 
 /// Runs in parent and child after `fork`.
 extern "C" fn forked() {
-    PROCESS.store(std::process::id(), Ordering::Relaxed);
+    note_process();
     let _before = GENERATION.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Notes that this process knows of itself.
+fn note_process() {
+    match mark() {
+        Some(mark) => mark.store(1, Ordering::Relaxed),
+        None => PROCESS.store(std::process::id(), Ordering::Relaxed),
+    }
+}
+
+/// A word that is not 0 here and 0 in a child that nobody told.
+fn mark() -> Option<&'static AtomicU32> {
+    // Acquire: pairs with the release in `install`.
+    let page = MARK.load(Ordering::Acquire);
+    // SAFETY: null, or a page of `wiped_on_fork`, which stays mapped for good, is aligned, and holds
+    // zeros or what was stored through this reference.
+    unsafe { page.as_ref() }
+}
+
+/// A page of zeros that forks wipe, never unmapped.
+fn wiped_on_fork() -> io::Result<*mut AtomicU32> {
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    let hint = std::ptr::null_mut();
+    // SAFETY: without a hint the kernel chooses an unused range.
+    let page = unsafe { mmap_anonymous(hint, page_size(), access, MapFlags::PRIVATE) }?;
+    // SAFETY: the page mapped above, private and anonymous as the advice demands.
+    if let Err(refused) = unsafe { madvise(page, page_size(), Advice::LinuxWipeOnFork) } {
+        // SAFETY: the page mapped above, whose address nobody else has.
+        let _unmapped = unsafe { munmap(page, page_size()) };
+        return Err(refused.into());
+    }
+    Ok(page.cast())
 }
 
 struct Written {
@@ -86,6 +138,7 @@ struct Written {
 static INSTALL: Once = Once::new();
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 static PROCESS: AtomicU32 = AtomicU32::new(0);
+static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 /// Sixty-four: programs read back into a handful of long-lived buffers.
 static WRITTEN: [Written; 64] = [const {

@@ -72,3 +72,24 @@ fn after_a_fork_warmth_is_unknown_until_it_is_written_again() {
         inner.is_ok() && matches!(cold_bytes(range), Residency::Known { cold: 0, .. })
     });
 }
+
+/// No handler runs in the child of a raw clone.
+#[test]
+fn a_child_that_no_handler_told_knows_that_it_is_one() {
+    fork::install();
+    let before = fork::generation();
+    // SAFETY: a fork without the C library's handlers; the child uses atomics alone and leaves by `_exit`.
+    let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+    if child == 0 {
+        let seen = [fork::generation(), fork::generation()];
+        let code = i32::from(seen != [before + 1; 2]);
+        // SAFETY: ends the child without running handlers of the parent.
+        unsafe { libc::_exit(code) };
+    }
+    let child = libc::pid_t::try_from(child).unwrap();
+    let mut status = 0;
+    // SAFETY: waits for the child made above.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0, "the child failed");
+    assert_eq!(fork::generation(), before);
+}
