@@ -44,13 +44,14 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// How to bring in `bytes`: at most half the processors, at least 4 MiB for each.
+    /// How to bring in `bytes`: by half the processors but two where there are two, at least 4 MiB for
+    /// each.
     pub(super) fn prefault(&self, bytes: usize) -> Prefault {
         let by_size = bytes / BYTES_PER_THREAD_MIN;
         let threads = if by_size < 2 {
             1
         } else {
-            by_size.min(cpus::usable() / 2)
+            by_size.min(most_threads(cpus::usable()))
         };
         let threads = match self.threads_max {
             0 => threads,
@@ -64,7 +65,9 @@ impl Rules {
                 Huge::Never
             },
             chunk: if threads > 1 {
-                BYTES_PER_THREAD_MIN
+                // Four for each thread: none waits long for the last. Not more, since each asks for its
+                // huge pages once, which waits until no other thread is bringing any in.
+                (bytes / threads / 4).clamp(BYTES_PER_THREAD_MIN, CHUNK_BYTES)
             } else {
                 CHUNK_BYTES
             },
@@ -86,7 +89,37 @@ pub(super) fn forbids(envelope: Range, cold_bytes: usize) -> Option<Outcome> {
     (!margin::allows(cold_bytes)).then_some(Outcome::LowMemory)
 }
 
+/// Two of two processors as well: the program waits for its read, and one thread alone takes as long to
+/// bring memory in as the driver to copy.
+const fn most_threads(usable: usize) -> usize {
+    match usable {
+        0..=1 => 1,
+        2..=3 => 2,
+        more => more / 2,
+    }
+}
+
 /// 4 MiB: below it starting a thread costs more than it saves.
 const BYTES_PER_THREAD_MIN: usize = 4 << 20;
 /// 16 MiB: other threads' `mmap` waits no longer than noise.
 const CHUNK_BYTES: usize = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_of_two_processors_and_half_of_many_bring_pages_in() {
+        let threads = [1, 2, 3, 4, 5, 16].map(most_threads);
+        assert_eq!(threads, [1, 2, 2, 2, 2, 8]);
+        let rules = Rules::default();
+        assert_eq!(rules.prefault(BYTES_PER_THREAD_MIN * 2 - 1).threads, 1);
+        let most = most_threads(cpus::usable());
+        assert_eq!(rules.prefault(BYTES_PER_THREAD_MIN * 1000).threads, most);
+        let one = Rules {
+            threads_max: 1,
+            ..rules
+        };
+        assert_eq!(one.prefault(BYTES_PER_THREAD_MIN * 1000).threads, 1);
+    }
+}
