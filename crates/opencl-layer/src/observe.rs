@@ -11,6 +11,7 @@ use towpath_transfer::policy::{Direction, Mechanism, Warmth};
 use towpath_transfer::readback::{self, Context, Footprint, Rules};
 
 use crate::boundary::wall;
+use crate::devices::Device;
 use crate::ranges::Ranges;
 use crate::state::State;
 use crate::{calls, devices, inside, stage, state};
@@ -93,6 +94,7 @@ impl Deed {
 struct Before {
     start: Nanos,
     bytes: u64,
+    device: Option<&'static Device>,
     deed: Deed,
 }
 
@@ -114,21 +116,34 @@ pub(crate) fn around(transfer: &Transfer, forward: impl FnOnce() -> cl_int) -> c
 fn before(state: &State, transfer: &Transfer) -> Before {
     let start = MonotonicClock.now();
     let bytes = transfer.footprint.map_or(0, |found| found.bytes() as u64);
+    let device = devices::of(transfer.events.queue);
     let deed = match (transfer.path, &transfer.footprint) {
-        (HostPath::Readback, Some(footprint)) => read(state, transfer, footprint),
-        (HostPath::Upload, Some(footprint)) => write(state, transfer, footprint),
+        (HostPath::Readback, Some(footprint)) => read(state, transfer, device, footprint),
+        (HostPath::Upload, Some(footprint)) => write(state, transfer, device, footprint),
         _ => Deed::forward(None, Outcome::Observed),
     };
-    Before { start, bytes, deed }
+    Before {
+        start,
+        bytes,
+        device,
+        deed,
+    }
 }
 
 /// Asks `towpath-transfer` what to do about a read, and does it.
-fn read(state: &State, transfer: &Transfer, footprint: &Footprint) -> Deed {
+fn read(
+    state: &State,
+    transfer: &Transfer,
+    device: Option<&Device>,
+    footprint: &Footprint,
+) -> Deed {
     if DRIVER_MEMORY.overlap(footprint.envelope()) {
         return Deed::forward(None, Outcome::DriverMapping);
     }
+    if (footprint.bytes() as u64) < LOOKED_AT_BYTES_MIN {
+        return Deed::forward(None, Outcome::TooSmall);
+    }
     let fixes = state.fixes();
-    let device = devices::of(transfer.events.queue);
     let rules = rules_for(device, footprint.bytes());
     let plan = readback::prepare(
         footprint,
@@ -185,7 +200,7 @@ fn read(state: &State, transfer: &Transfer, footprint: &Footprint) -> Deed {
 }
 
 /// The numbers by which a read of `bytes` is prefaulted.
-fn rules_for(device: Option<&devices::Device>, bytes: usize) -> Rules {
+fn rules_for(device: Option<&Device>, bytes: usize) -> Rules {
     let Some(device) = device else {
         return Rules::default();
     };
@@ -195,7 +210,12 @@ fn rules_for(device: Option<&devices::Device>, bytes: usize) -> Rules {
 }
 
 /// Stages a write where that is chosen and allowed.
-fn write(state: &State, transfer: &Transfer, footprint: &Footprint) -> Deed {
+fn write(
+    state: &State,
+    transfer: &Transfer,
+    device: Option<&Device>,
+    footprint: &Footprint,
+) -> Deed {
     let mode = state.fixes().mode(Fix::Upload);
     if mode == Mode::Off {
         return Deed::forward(Some(0), Outcome::Off);
@@ -203,7 +223,6 @@ fn write(state: &State, transfer: &Transfer, footprint: &Footprint) -> Deed {
     if footprint.bytes() < STAGE_BYTES_MIN {
         return Deed::forward(Some(0), Outcome::TooSmall);
     }
-    let device = devices::of(transfer.events.queue);
     let direction = Direction::Write;
     let chosen = choose(
         state,
@@ -233,7 +252,7 @@ fn write(state: &State, transfer: &Transfer, footprint: &Footprint) -> Deed {
 
 /// Tells the policy what a staged copy took: it switches staging off where it loses.
 fn tell(
-    device: Option<&devices::Device>,
+    device: Option<&Device>,
     direction: Direction,
     warmth: Warmth,
     bytes: usize,
@@ -247,7 +266,7 @@ fn tell(
 /// The mechanism: the user's word where there is one, else the device's policy.
 fn choose(
     state: &State,
-    device: Option<&devices::Device>,
+    device: Option<&Device>,
     mode: Mode,
     direction: Direction,
     warmth: Warmth,
@@ -276,13 +295,21 @@ fn after(state: &State, transfer: &Transfer, before: &Before, answer: cl_int) {
     // Small reads are never looked at, so that nothing needs to be known about their pages.
     if answer == CL_SUCCESS
         && transfer.path == HostPath::Readback
-        && before.bytes >= WRITTEN_BYTES_MIN
+        && before.bytes >= LOOKED_AT_BYTES_MIN
         && let Some(footprint) = &transfer.footprint
     {
         readback::wrote(footprint);
     }
-    let Some(ledger) = state.ledger() else { return };
+    let ledger = state.ledger();
+    let is_timed = answer == CL_SUCCESS && tells_of_pages(transfer, before);
+    if ledger.is_none() && !is_timed {
+        return;
+    }
     let wall = MonotonicClock.now().since(before.start);
+    if is_timed && let Some(footprint) = &transfer.footprint {
+        readback::took(footprint, wall);
+    }
+    let Some(ledger) = ledger else { return };
     let faults = before
         .deed
         .faults
@@ -290,7 +317,7 @@ fn after(state: &State, transfer: &Transfer, before: &Before, answer: cl_int) {
     let site = ledger.site(&SiteKey {
         path: transfer.path,
         call: transfer.name,
-        device: devices::of(transfer.events.queue).map_or("", |device| device.name.as_str()),
+        device: before.device.map_or("", |device| device.name.as_str()),
         stack: Stack::for_bytes(before.bytes, 0),
     });
     let outcome = if answer == CL_SUCCESS {
@@ -310,7 +337,16 @@ fn after(state: &State, transfer: &Transfer, before: &Before, answer: cl_int) {
     ledger.record(site, &call);
 }
 
-/// 256 KiB: below the smallest floor that a calibration may give.
-const WRITTEN_BYTES_MIN: u64 = 256 << 10;
+/// Whether the time of the call says if its destination was warm: it was taken for warm, and the driver
+/// wrote to it before the call ended.
+fn tells_of_pages(transfer: &Transfer, before: &Before) -> bool {
+    transfer.events.is_blocking
+        && transfer.path == HostPath::Readback
+        && before.deed.answer.is_none()
+        && before.deed.outcome == Outcome::AlreadyWarm
+}
+
+/// 256 KiB: below the smallest floor that a calibration may give, so that nothing need be asked.
+const LOOKED_AT_BYTES_MIN: u64 = 256 << 10;
 /// 1 MiB: below, no calibration measures, and staging costs more than the copy.
 const STAGE_BYTES_MIN: usize = 1 << 20;

@@ -7,6 +7,6 @@ mod rules;
 mod warmth;
 
 pub use footprint::{Footprint, FootprintError, ImageShape, Spans};
-pub use plan::{Context, Done, Plan, prepare, wrote};
+pub use plan::{Context, Done, Plan, prepare, took, wrote};
 pub use rules::Rules;
 pub use towpath_ledger::Outcome;
