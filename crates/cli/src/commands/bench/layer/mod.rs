@@ -31,7 +31,7 @@ pub(super) struct Args {
     /// The first device whose name or platform has this in it, whatever the case.
     #[arg(long, value_name = "NAME", default_value = "")]
     device: String,
-    /// Rounds: in each, every cell is read once by either arm, in random order.
+    /// Rounds: in each, every cell is read by either arm as often, in random order.
     #[arg(long, value_name = "N", default_value_t = 20)]
     rounds: usize,
     /// Sizes in bytes, with K, M or G [default: 64 to 1G].
@@ -88,10 +88,12 @@ struct Cell<'a> {
     judgement: &'a Judgement,
 }
 
-const DESIGN: &str = "A: the driver's own functions, B: the same reads through loader and layer; both \
-    arms in each round in random order in one process, one round before thrown away; fresh memory for \
-    each sample of a state that is not warm, host memory touched and freed right before; wall time per \
-    call; small reads many to a sample; bytes checked; every call of B counted in the layer's ledger";
+const DESIGN: &str = "A: the driver's own functions, B: the same reads through loader and layer, in one \
+    process; warm cells: calls of A and B in turn, in random order within each pair, a sample is the mean \
+    of a round's calls, of which each counts for at most three times the median of all calls of that round \
+    (how many were cut is said); other states: fresh memory for each sample, host memory touched and freed \
+    right before, the arms in random order in each round, small reads many to a sample; one round before \
+    thrown away; wall time per call; bytes checked; every call of B counted in the layer's ledger";
 
 /// Measures and judges, prints, writes.
 ///

@@ -264,6 +264,7 @@ mod tests {
             bytes,
             state: state.name().to_owned(),
             calls: 1,
+            cut: [0; 2],
             forward_ns: around(forward, 3),
             layer_ns: around(layer, 5),
         }
