@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         say("\nScene 1: darktable on PoCL as it is on this machine.");
         let here = Scene {
             name: "here",
-            history: History::Light,
+            history: History::Framed,
             primary: "readback-time",
             environment: &[],
         };
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ];
         let emulated = Scene {
             name: "emulated",
-            history: History::Once,
+            history: History::Framed,
             primary: "wall",
             environment: &penalty,
         };

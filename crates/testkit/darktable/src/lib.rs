@@ -86,6 +86,7 @@ impl Darktable {
         write(&folder.join("plain.xmp"), &history::plain())?;
         write(&folder.join("light.xmp"), &history::light())?;
         write(&folder.join("once.xmp"), &history::once())?;
+        write(&folder.join("framed.xmp"), &history::framed())?;
         write(&folder.join("run.sh"), RUN)?;
         Ok(this)
     }
@@ -159,7 +160,7 @@ impl Darktable {
 
 /// A settings folder per run: darktable-cli locks its own.
 const RUN: &str = r#"#!/bin/sh
-# usage: sh run.sh plain|heavy|light|once OUTPUT.jpg [more arguments of darktable, such as --disable-opencl]
+# usage: sh run.sh plain|heavy|light|once|framed OUTPUT.jpg [more arguments of darktable, such as --disable-opencl]
 here=$(cd "$(dirname "$0")" && pwd) || exit 1
 history=$1 output=$2
 shift 2
