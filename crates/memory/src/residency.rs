@@ -99,6 +99,16 @@ pub fn visit_cold(range: Range, visit: &mut dyn FnMut(Range)) -> Visited {
     Scanner::new().visit(range, visit)
 }
 
+/// Why a write to a cold page would fault.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// No page is there.
+    Absent,
+    /// The page of zeros is: it has to be taken away first, on every processor that runs the process.
+    Replaced,
+}
+
 /// Looks at several ranges with one pagemap descriptor. Keep it for one call only: over a fork it
 /// would show the parent.
 #[derive(Debug)]
@@ -117,6 +127,12 @@ impl Scanner {
 
     /// As [`visit_cold`].
     pub fn visit(&self, range: Range, visit: &mut dyn FnMut(Range)) -> Visited {
+        self.visit_faults(range, &mut |piece, _fault| visit(piece))
+    }
+
+    /// As [`visit_cold`], with the kind of fault that each run would take; where pages are sampled, all
+    /// count as absent.
+    pub fn visit_faults(&self, range: Range, visit: &mut dyn FnMut(Range, Fault)) -> Visited {
         let pages = range.pages();
         if pages.is_empty() {
             return Visited::Exact;
@@ -134,7 +150,9 @@ impl Scanner {
                 Err(_io) => return Visited::Unknown(Why::NoPagemap),
             }
         }
-        match sample(file, pages, SAMPLES, visit) {
+        match sample(file, pages, SAMPLES, &mut |piece| {
+            visit(piece, Fault::Absent);
+        }) {
             Err(_io) => Visited::Unknown(Why::NoPagemap),
             Ok(()) if !fork::is_known(range) => Visited::Unknown(Why::Forked),
             Ok(()) => Visited::Sampled,
@@ -161,7 +179,7 @@ impl Scanner {
             match &self.pagemap {
                 None => return None,
                 Some(file) if HAS_SCAN.load(Ordering::Relaxed) => {
-                    scan(file, one, &mut found).ok()?;
+                    scan(file, one, &mut |piece, _fault| found(piece)).ok()?;
                 }
                 Some(file) => sample_one(file, one, 0, &mut found).ok()?,
             }
@@ -187,7 +205,7 @@ pub fn has_scan() -> bool {
     HAS_SCAN.load(Ordering::Relaxed)
 }
 
-fn scan(file: &File, pages: Range, visit: &mut dyn FnMut(Range)) -> io::Result<()> {
+fn scan(file: &File, pages: Range, visit: &mut dyn FnMut(Range, Fault)) -> io::Result<()> {
     let mut regions = [PageRegion::default(); REGIONS];
     let mut start = pages.address;
     while start < pages.end() {
@@ -197,7 +215,15 @@ fn scan(file: &File, pages: Range, visit: &mut dyn FnMut(Range)) -> io::Result<(
                 usize::try_from(region.start).unwrap_or(usize::MAX),
                 usize::try_from(region.end).unwrap_or(usize::MAX),
             );
-            visit(piece);
+            let is_zero_page = region.categories & pagemap::PAGE_IS_PFNZERO != 0;
+            visit(
+                piece,
+                if is_zero_page {
+                    Fault::Replaced
+                } else {
+                    Fault::Absent
+                },
+            );
         }
         if scanned.walk_end <= start {
             // No progress would be a kernel bug; never spin on it.

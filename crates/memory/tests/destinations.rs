@@ -13,7 +13,9 @@ use std::fs::File;
 use std::os::fd::AsFd;
 
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
-use towpath_memory::residency::{Residency, Visited, cold_bytes, visit_cold, visit_sampled};
+use towpath_memory::residency::{
+    Fault, Residency, Scanner, Visited, cold_bytes, visit_cold, visit_sampled,
+};
 use towpath_memory::vma::{Kind, by_text, kind};
 use towpath_memory::{
     Error, Huge, Mapping, Prefault, Range, faults, page_size, prefault, prefault_all,
@@ -129,6 +131,26 @@ fn the_page_of_zeros_is_cold() {
     assert_eq!(known_cold(mapping.range()), LEN);
     let _done = prefault(mapping.range(), &how).unwrap();
     assert_eq!(known_cold(mapping.range()), 0);
+}
+
+#[test]
+fn a_page_of_zeros_is_told_from_an_absent_one() {
+    if !can_run(&[Need::PagemapScan]) {
+        return;
+    }
+    let mapping = Mapping::anonymous(LEN).unwrap();
+    rustix_no_huge(mapping.range());
+    let read = mapping.as_slice().iter().take(LEN / 4);
+    let sum: usize = read.step_by(page_size()).map(|b| usize::from(*b)).sum();
+    assert_eq!(sum, 0);
+    let (mut absent, mut replaced) = (0, 0);
+    let visited = Scanner::new().visit_faults(mapping.range(), &mut |piece, fault| match fault {
+        Fault::Absent => absent += piece.len,
+        Fault::Replaced => replaced += piece.len,
+        _ => panic!("{fault:?}"),
+    });
+    assert_eq!(visited, Visited::Exact);
+    assert_eq!((absent, replaced), (LEN / 4 * 3, LEN / 4));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Deciding about one read, and doing what was decided.
 
 use towpath_measure::{Clock, MonotonicClock, Nanos};
-use towpath_memory::residency::{Scanner, Visited};
+use towpath_memory::residency::{Fault, Scanner, Visited};
 use towpath_memory::{Prefault, Range, faults, fork, prefault_all};
 use towpath_settings::{Fix, Fixes, Mode};
 
@@ -190,7 +190,7 @@ fn prepare_with(footprint: &Footprint, context: &Context<'_>, warmth: &Warmth) -
     Plan {
         cold_bytes,
         action: Action::Prefault {
-            how: rules.prefault(cold.bytes),
+            how: rules.prefault(cold.bytes, cold.replaced_bytes),
             skip_huge: rules.skip_huge && mode == Mode::Auto,
             pieces: cold.pieces,
         },
@@ -200,6 +200,8 @@ fn prepare_with(footprint: &Footprint, context: &Context<'_>, warmth: &Warmth) -
 /// The cold parts of a footprint.
 struct Cold {
     bytes: usize,
+    /// Of these, bytes of pages that have to be taken away first: the page of zeros, or shared ones.
+    replaced_bytes: usize,
     pieces: Vec<Range>,
     is_known: bool,
 }
@@ -209,13 +211,17 @@ impl Cold {
     fn find(footprint: &Footprint, scanner: &Scanner, keep: bool) -> Self {
         let mut cold = Self {
             bytes: 0,
+            replaced_bytes: 0,
             pieces: Vec::new(),
             is_known: true,
         };
         for span in footprint.spans() {
             let pieces_before = cold.pieces.len();
-            let visited = scanner.visit(span, &mut |piece| {
+            let visited = scanner.visit_faults(span, &mut |piece, fault| {
                 cold.bytes += piece.len;
+                if fault == Fault::Replaced {
+                    cold.replaced_bytes += piece.len;
+                }
                 if keep {
                     join(&mut cold.pieces, pieces_before, piece);
                 }
@@ -224,6 +230,7 @@ impl Cold {
                 // Bring in all of it: pages that are present and unshared cost little.
                 cold.is_known = false;
                 cold.bytes += span.len;
+                cold.replaced_bytes += span.len;
                 cold.pieces.truncate(pieces_before);
                 if keep {
                     cold.pieces.push(span);

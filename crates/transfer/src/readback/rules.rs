@@ -46,9 +46,12 @@ impl Default for Rules {
 impl Rules {
     /// How to bring in `bytes`: by half the processors but two where there are two, at least 4 MiB for
     /// each.
-    pub(super) fn prefault(&self, bytes: usize) -> Prefault {
+    ///
+    /// By one thread where an eighth of them has to be taken away first (`replaced_bytes`): each such page
+    /// interrupts every other processor that runs the process, so that two threads take four times as long.
+    pub(super) fn prefault(&self, bytes: usize, replaced_bytes: usize) -> Prefault {
         let by_size = bytes / BYTES_PER_THREAD_MIN;
-        let threads = if by_size < 2 {
+        let threads = if by_size < 2 || replaced_bytes > bytes / 8 {
             1
         } else {
             by_size.min(most_threads(cpus::usable()))
@@ -113,13 +116,16 @@ mod tests {
         let threads = [1, 2, 3, 4, 5, 16].map(most_threads);
         assert_eq!(threads, [1, 2, 2, 2, 2, 8]);
         let rules = Rules::default();
-        assert_eq!(rules.prefault(BYTES_PER_THREAD_MIN * 2 - 1).threads, 1);
+        assert_eq!(rules.prefault(BYTES_PER_THREAD_MIN * 2 - 1, 0).threads, 1);
         let most = most_threads(cpus::usable());
-        assert_eq!(rules.prefault(BYTES_PER_THREAD_MIN * 1000).threads, most);
+        let large = BYTES_PER_THREAD_MIN * 1000;
+        assert_eq!(rules.prefault(large, 0).threads, most);
+        assert_eq!(rules.prefault(large, large / 8).threads, most);
+        assert_eq!(rules.prefault(large, large / 4).threads, 1);
         let one = Rules {
             threads_max: 1,
             ..rules
         };
-        assert_eq!(one.prefault(BYTES_PER_THREAD_MIN * 1000).threads, 1);
+        assert_eq!(one.prefault(large, 0).threads, 1);
     }
 }
