@@ -201,3 +201,31 @@ fn blobs_are_tried_on_the_driver_in_a_child_process() {
     let done = towpath(&["verify", "--driver", "--device", "99", text(&place.store)]);
     assert_eq!(done.status.code(), Some(1), "{done:?}");
 }
+
+/// The Vulkan layer keeps a folder per program, and in it one per driver: `stats` without a path, and with
+/// any folder above, finds what the layer wrote.
+#[test]
+fn the_stores_that_the_vulkan_layer_makes_are_found() {
+    let place = place();
+    let home = place.folder.path().join("home");
+    let game = home.join(".cache/towpath/vulkan/game");
+    std::fs::create_dir_all(&game).unwrap();
+    std::fs::rename(&place.store, game.join("10de-7-aa")).unwrap();
+    std::os::unix::fs::symlink(&home, game.join("loop")).unwrap();
+    let stats = |variable: &str, value: &Path, folder: Option<&Path>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_towpath"));
+        command.env_remove("TOWPATH_CACHE_DIR");
+        command.env_remove("XDG_CACHE_HOME");
+        command
+            .args(["cache", "stats"])
+            .args(folder)
+            .env(variable, value);
+        let output = command.output().unwrap();
+        let told = String::from_utf8(output.stdout).unwrap();
+        told.matches("1 segments").count()
+    };
+    assert_eq!(stats("HOME", &home, None), 1);
+    assert_eq!(stats("XDG_CACHE_HOME", &home.join(".cache"), None), 1);
+    assert_eq!(stats("TOWPATH_CACHE_DIR", game.parent().unwrap(), None), 1);
+    assert_eq!(stats("HOME", Path::new("/nowhere"), Some(&game)), 1);
+}

@@ -54,7 +54,7 @@ pub(super) fn stats(args: &StatsArgs) -> Result<ExitCode> {
 /// Copies into one store what others have and it lacks.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  towpath cache merge ~/.cache/towpath/cache/10de-2684-... backup/10de-2684-..."
+    after_help = "Example:\n  towpath cache merge ~/.cache/towpath/vulkan/game/10de-2684-... backup/10de-2684-..."
 )]
 pub(super) struct MergeArgs {
     /// The store that takes the entries.

@@ -19,37 +19,50 @@ pub(super) fn write_json(path: Option<&Path>, schema: &str, mut document: Value)
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The folder that holds one folder per identity: `TOWPATH_CACHE_DIR`, else the user's cache folder.
-pub(super) fn root() -> Option<PathBuf> {
+/// Where the user's stores are: `TOWPATH_CACHE_DIR`, else towpath's part of the user's cache folder.
+fn root() -> Option<PathBuf> {
     let (settings, _problems) = Settings::from_environment();
     let home = || {
         let cache = settings.cache_home.clone();
         let home = settings.home.clone().map(|home| home.join(".cache"));
-        Some(cache.or(home)?.join("towpath/cache"))
+        Some(cache.or(home)?.join("towpath"))
     };
     settings.cache_dir.clone().or_else(home)
 }
 
-/// The store folders that `path` names: itself, or those in it.
+/// The store folders that `path` names: itself, or those below it.
 pub(super) fn stores(path: Option<&Path>) -> Result<Vec<PathBuf>> {
     let path = match path {
         Some(path) => path.to_owned(),
         None => root().context("no cache folder: HOME is not set")?,
     };
-    if open_existing(&path, true).is_ok() {
-        return Ok(vec![path]);
-    }
-    let listed =
-        std::fs::read_dir(&path).with_context(|| format!("cannot list {}", path.display()))?;
-    let mut found: Vec<PathBuf> = listed
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.is_dir() && open_existing(path, true).is_ok())
-        .collect();
+    let mut found = Vec::new();
+    // Only the folder that was named must be one that can be listed.
+    let listed = gather(&path, LEVELS, &mut found);
+    listed.with_context(|| format!("cannot list {}", path.display()))?;
     found.sort();
     if found.is_empty() {
         bail!("{} holds no store", path.display());
     }
     Ok(found)
+}
+
+/// Levels of folders above stores: the Vulkan layer's lie in `vulkan/PROGRAM/IDENTITY`.
+const LEVELS: u32 = 3;
+
+/// Adds `path` if it is a store, else the stores below it. Links to folders are not followed.
+fn gather(path: &Path, levels: u32, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    if open_existing(path, true).is_ok() {
+        found.push(path.to_owned());
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(path)?.flatten() {
+        if levels > 0 && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            // A folder that cannot be listed hides its stores, and no others.
+            let _unlisted = gather(&entry.path(), levels - 1, found);
+        }
+    }
+    Ok(())
 }
 
 /// Opens one store; a folder of stores is refused unless it holds just one.

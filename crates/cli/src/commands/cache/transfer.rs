@@ -17,7 +17,7 @@ const SCHEMA: &str = "towpath.cache-export/1";
 /// Writes a store's entries as files, with a manifest.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  towpath cache export ~/.cache/towpath/cache/10de-2684-... --out backup"
+    after_help = "Example:\n  towpath cache export ~/.cache/towpath/vulkan/game/10de-2684-... --out backup"
 )]
 pub(super) struct ExportArgs {
     /// The store.
@@ -101,7 +101,7 @@ pub(super) fn export(args: &ExportArgs) -> Result<ExitCode> {
 /// Puts an exported folder, or files of other programs, into a store.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  towpath cache import backup --into ~/.cache/towpath/cache/10de-2684-..."
+    after_help = "Example:\n  towpath cache import backup --into ~/.cache/towpath/vulkan/game/10de-2684-..."
 )]
 pub(super) struct ImportArgs {
     /// Folders written by `export`, or pipeline cache files of any known program.

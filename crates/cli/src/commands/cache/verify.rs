@@ -14,7 +14,7 @@ use super::output::{size, stores, write_json};
 /// Checks every byte of a store or file. Exit code 2 if anything is damaged.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  towpath cache verify\n  towpath cache verify --driver ~/.cache/towpath/cache"
+    after_help = "Examples:\n  towpath cache verify\n  towpath cache verify --driver ~/.cache/towpath/vulkan/game"
 )]
 pub(super) struct Args {
     /// A store's folder, a folder of stores, or a file; without it the user's own stores.
