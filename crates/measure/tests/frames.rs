@@ -636,3 +636,27 @@ fn no_reader_falls_over_damaged_bytes() {
         }
     }
 }
+
+/// `16,634` is a number where commas are decimal points; taken for two columns each frame lost its fraction.
+#[test]
+fn a_plain_column_may_have_decimal_commas() {
+    for text in ["16,5\n17,25\n", "16,5\r\n17,25\r\n", "16,5\n17,25"] {
+        let log = parse(text);
+        assert_eq!(log.runs[0].frame_ms, [16.5, 17.25], "{text:?}");
+        let notes = &log.runs[0].notes;
+        assert!(
+            notes.iter().any(|note| note.contains("--column 2")),
+            "{notes:?}"
+        );
+    }
+    // A point, a blank or a second comma says that commas part columns; so does a column that was asked for.
+    for text in ["16,1.5\n17,1.5\n", "16, 5\n17, 5\n", "16,5,1\n17,5,1\n"] {
+        assert_eq!(parse(text).runs[0].frame_ms, [16.0, 17.0], "{text:?}");
+    }
+    let second = ReadOptions {
+        column: 2,
+        ..ReadOptions::default()
+    };
+    let log = read("1,16\n2,17\n".as_bytes(), &second).unwrap();
+    assert_eq!(log.runs[0].frame_ms, [16.0, 17.0]);
+}

@@ -241,7 +241,8 @@ fn clock(names: &[String], kind: &str) -> Option<usize> {
 /// The layout of a file without a header: one of its columns, or MangoHud's four of old.
 pub(super) fn headless(line: &[u8], has_preface: bool, column: usize, unit: Unit) -> Layout {
     let text = String::from_utf8_lossy(line);
-    let comma = text.contains(';');
+    let is_decimal = column <= 1 && is_decimal_comma(text.trim());
+    let comma = is_decimal || text.contains(';');
     let delimiter = if comma {
         b';'
     } else if text.contains(',') {
@@ -276,6 +277,18 @@ pub(super) fn headless(line: &[u8], has_preface: bool, column: usize, unit: Unit
         },
         clock_units: &[1e-6, 1e-3],
         is_display: false,
-        notes: Vec::new(),
+        notes: if is_decimal {
+            let note = "the comma is read as a decimal point; --column 2 reads what follows it";
+            vec![note.to_owned()]
+        } else {
+            Vec::new()
+        },
     }
+}
+
+/// `16,634`: one number, as many countries write it, and not two columns.
+fn is_decimal_comma(line: &str) -> bool {
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    line.split_once(',')
+        .is_some_and(|(whole, part)| is_digits(whole) && is_digits(part))
 }
