@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, OnceLock};
 
-use towpath_ledger::{Counter, Writer};
+use towpath_ledger::{Counter, Writer, within_size_limit};
 use towpath_settings::Settings;
 use towpath_sync::kernel::{Code, Device};
 use towpath_sync::local::Local;
@@ -146,6 +146,6 @@ fn log(settings: &Settings, text: &str) {
     let Some(path) = &settings.log else { return };
     if let Ok(mut file) = OpenOptions::new().append(true).create(true).open(path) {
         // A log that cannot be written costs its lines, nothing else.
-        let _lost = writeln!(file, "towpath-drm-shim: {text}");
+        let _lost = within_size_limit(|| writeln!(file, "towpath-drm-shim: {text}"));
     }
 }

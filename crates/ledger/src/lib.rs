@@ -27,6 +27,7 @@ mod map;
 mod names;
 mod process;
 mod reader;
+mod size_limit;
 mod stack;
 mod table;
 mod writer;
@@ -38,6 +39,7 @@ pub use layout::{FILE_BYTES, VERSION};
 pub use names::{Counter, Histogram, HostPath, Outcome};
 pub use process::Process;
 pub use reader::{Buckets, FrameLog, LedgerFile, OutcomeCount, Site, SlowCall, StackFrame};
+pub use size_limit::within_size_limit;
 pub use stack::{STACK_BYTES_MIN, Stack};
 pub use writer::Writer;
 

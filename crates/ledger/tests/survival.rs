@@ -263,3 +263,33 @@ fn a_read_only_folder_is_an_error_and_nothing_more() {
     );
     drop(disk);
 }
+
+/// A program may forbid itself files beyond a size (`ulimit -f`): then it goes without a ledger, and lives. A
+/// signal of its own stays its own.
+#[test]
+fn a_limit_on_the_size_of_files_costs_the_ledger_and_not_the_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = |bytes| libc::rlimit {
+        rlim_cur: bytes,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    let (low, high) = (limits(1024), limits(libc::RLIM_INFINITY));
+    let status = in_child(|| {
+        // SAFETY: a valid limit; only this child has it.
+        unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const low) };
+        let is_refused = Writer::create(folder.path(), "l", Fixes::none()).is_err();
+        // SAFETY: a wider limit again, so that only what came before can kill.
+        unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const high) };
+        let is_made = Writer::create(folder.path(), "l", Fixes::none()).is_ok();
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(if is_refused && is_made { 33 } else { 34 }) };
+    });
+    assert!(
+        libc::WIFEXITED(status),
+        "killed by {}",
+        libc::WTERMSIG(status)
+    );
+    assert_eq!(libc::WEXITSTATUS(status), 33);
+    let left = fs::read_dir(folder.path()).unwrap();
+    assert_eq!(left.count(), 1, "the refused file is gone");
+}

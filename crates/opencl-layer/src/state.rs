@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::sync::OnceLock;
 
-use towpath_ledger::{Counter, Writer};
+use towpath_ledger::{Counter, Writer, within_size_limit};
 use towpath_settings::calibration::{Entry, Error, Key, Snapshot, Store, default_folder};
 use towpath_settings::{Fix, Fixes, Settings, TransferWay};
 use towpath_transfer::policy::Calibration;
@@ -110,6 +110,6 @@ fn log(settings: &Settings, text: &str) {
     let Some(path) = &settings.log else { return };
     if let Ok(mut file) = OpenOptions::new().append(true).create(true).open(path) {
         // A log that cannot be written costs its lines, nothing else.
-        let _lost = writeln!(file, "towpath-opencl-layer: {text}");
+        let _lost = within_size_limit(|| writeln!(file, "towpath-opencl-layer: {text}"));
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use towpath_ledger::{Counter, HostPath, SiteId, SiteKey, Stack, Writer};
+use towpath_ledger::{Counter, HostPath, SiteId, SiteKey, Stack, Writer, within_size_limit};
 use towpath_settings::{Fix, Fixes, Mode, Problem, Settings};
 use towpath_transfer::textures::Model;
 use towpath_transfer::textures::attached::Renderer;
@@ -66,7 +66,7 @@ impl State {
         });
         let trace = settings.texture_trace.as_deref().and_then(|path| {
             let made = File::create(path).and_then(|mut file| {
-                writeln!(file, "{}", trace::HEADER)?;
+                within_size_limit(|| writeln!(file, "{}", trace::HEADER))?;
                 Ok(file)
             });
             made.inspect_err(|error| log(settings, &format!("cannot write a trace: {error}")))
@@ -103,7 +103,8 @@ impl State {
     pub(crate) fn trace(&self, event: impl FnOnce() -> Event) {
         if let Some(mut file) = self.trace.as_ref() {
             // A full disk costs the rest of the trace, nothing else.
-            let _lost = writeln!(file, "{}", event());
+            let event = event();
+            let _lost = within_size_limit(|| writeln!(file, "{event}"));
         }
     }
 
@@ -157,6 +158,6 @@ fn log(settings: &Settings, text: &str) {
 fn append(path: &Path, text: &str) {
     if let Ok(mut file) = OpenOptions::new().append(true).create(true).open(path) {
         // A log that cannot be written costs its lines, nothing else.
-        let _lost = writeln!(file, "towpath-virgl-layer: {text}");
+        let _lost = within_size_limit(|| writeln!(file, "towpath-virgl-layer: {text}"));
     }
 }

@@ -17,6 +17,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use towpath_ledger::within_size_limit;
 use towpath_measure::Nanos;
 
 use crate::fork;
@@ -185,7 +186,7 @@ impl<W: io::Write> State<W> {
 
     fn write(&mut self) {
         // A full disk costs lines of the log, nothing else.
-        let _written = self.file.write_all(self.text.as_bytes()).is_ok();
+        let _written = within_size_limit(|| self.file.write_all(self.text.as_bytes())).is_ok();
         self.text.clear();
     }
 }

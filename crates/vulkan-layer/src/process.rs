@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use towpath_ledger::{Counter, Writer};
+use towpath_ledger::{Counter, Writer, within_size_limit};
 use towpath_measure::{Clock as _, MonotonicClock, Nanos};
 use towpath_settings::{CacheMode, Fix, Fixes, Mode, Settings};
 
@@ -113,7 +113,7 @@ impl Process {
         if let Some(mut file) = self.log.as_ref() {
             let whole = format!("towpath vulkan-layer [{}]: {line}\n", std::process::id());
             // There is nowhere to complain to about the place for complaints.
-            let _written = file.write_all(whole.as_bytes()).is_ok();
+            let _written = within_size_limit(|| file.write_all(whole.as_bytes())).is_ok();
         }
     }
 

@@ -343,7 +343,7 @@ fn make(folder: &Path, library: &str, fixes: Fixes, parent: u32) -> Result<NonNu
         .mode(0o600)
         .open(&path)
         .map_err(io(Operation::Create))?;
-    let mapped = allocate(&file)
+    let mapped = crate::within_size_limit(|| allocate(&file))
         .map_err(io(Operation::Allocate))
         .and_then(|()| map::map_file(&file).map_err(io(Operation::Map)));
     match mapped {

@@ -22,7 +22,7 @@ use towpath_cache::policy::Mode;
 use towpath_cache::safety::{self, Canary};
 use towpath_cache::vulkan::{Made, Overlay};
 use towpath_cache::{Identity, Opened, Options, open_or_memory, vulkan};
-use towpath_ledger::Counter;
+use towpath_ledger::{Counter, within_size_limit};
 use towpath_settings::CacheMode;
 
 use crate::fork;
@@ -60,11 +60,11 @@ impl CacheFix {
         let identity = identity(instance, physical);
         let roots = roots(process);
         let options = Options::new(identity.hash());
-        let opened = open_or_memory(&roots, &identity, &options);
+        let opened = within_size_limit(|| open_or_memory(&roots, &identity, &options));
         for problem in &opened.problems {
             process.log(problem);
         }
-        let canary = canary(process, &opened, &identity);
+        let canary = within_size_limit(|| canary(process, &opened, &identity));
         let functions = device_functions(device, get_device);
         // SAFETY: the device was made just now; the overlay is dropped before the device is destroyed,
         // or never (see `close`).
