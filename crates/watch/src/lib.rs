@@ -38,5 +38,6 @@ pub use exit::{DiskIo, End, Exit, Known};
 pub use launch::Running;
 pub use pressure::{Pressure, Stall};
 pub use probe::{DiskProbe, PROBE_BYTES, ProbeRead, Probed};
+pub use signals::is_ignored;
 pub use throttle::Throttle;
 pub use writes::{FileWrite, WriteWatch, Writes};

@@ -118,6 +118,12 @@ fn note(signal: i32) -> Option<(i32, libc::sigaction)> {
     (done == 0).then_some((signal, before))
 }
 
+/// Whether the process ignores `signal`, as `nohup` has it for SIGHUP: then it is to stay so.
+#[must_use]
+pub fn is_ignored(signal: i32) -> bool {
+    disposition(signal).is_some_and(|now| now.sa_sigaction == libc::SIG_IGN)
+}
+
 /// The present disposition of `signal`.
 pub(crate) fn disposition(signal: i32) -> Option<libc::sigaction> {
     let mut before = MaybeUninit::<libc::sigaction>::zeroed();

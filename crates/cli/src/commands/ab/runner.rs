@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use towpath_measure::Arm;
 use towpath_memory::{margin, warm_host};
 use towpath_report::{ResultFile, Run, RunOutcome};
@@ -57,7 +57,9 @@ impl<'a> Runner<'a> {
     /// If no folder for ledgers can be made or signals cannot be watched.
     pub(super) fn new(args: &'a Args, metrics: &'a [Metric], folder: &Path) -> Result<Self> {
         let interrupted = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
+        // SIGHUP: the terminal was closed, or the connection to it lost.
+        let ending = [SIGINT, SIGTERM, SIGHUP].into_iter();
+        for signal in ending.filter(|signal| !towpath_watch::is_ignored(*signal)) {
             signal_hook::flag::register(signal, Arc::clone(&interrupted))
                 .context("cannot watch for Ctrl-C")?;
         }
