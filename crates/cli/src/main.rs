@@ -2,7 +2,11 @@
 
 use std::process::ExitCode;
 
+#[macro_use]
+mod say;
+
 mod commands;
+mod input;
 mod outputs;
 mod session;
 

@@ -94,3 +94,58 @@ fn a_folder_that_cannot_be_made_is_an_error_with_its_name() {
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("/proc/nowhere"));
 }
+
+/// `towpath doctor | head`: whoever reads may stop, which is no error and above all no panic.
+#[test]
+fn a_reader_that_has_gone_is_no_error() {
+    for arguments in [
+        &["about"][..],
+        &["about", "--settings"],
+        &["doctor", "--help"],
+    ] {
+        for is_error in [false, true] {
+            let (reader, writer) = std::io::pipe().unwrap();
+            drop(reader);
+            let mut command = Command::new(env!("CARGO_BIN_EXE_towpath"));
+            let output = if is_error {
+                command
+                    .args(["run", "--fix", "x", "--", "true"])
+                    .stderr(writer)
+            } else {
+                command.args(arguments).stdout(writer)
+            };
+            let output = output.output().unwrap();
+            let expected = i32::from(is_error);
+            assert_eq!(
+                output.status.code(),
+                Some(expected),
+                "{arguments:?}: {output:?}"
+            );
+            assert!(output.stderr.is_empty(), "{output:?}");
+        }
+    }
+    // `run` reports on standard error, and ends as its program did whether it is read or not.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_towpath"));
+    let status = command
+        .args(["run", "--", "sh", "-c", "exit 7"])
+        .stderr(writer)
+        .status();
+    assert_eq!(status.unwrap().code(), Some(7));
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    // No file may have a byte: as on a full disk, every write fails.
+    let script = "trap '' XFSZ; ulimit -f 0; \"$0\" about --settings > full";
+    let output = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_towpath")])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("cannot write to standard output"), "{told}");
+}

@@ -51,6 +51,28 @@ pub fn csv(text: &str) -> String {
     }
 }
 
+/// For one cell or line on a terminal: nothing moves the cursor, or turns the line's direction.
+#[must_use]
+pub fn terminal(text: &str) -> String {
+    lines(text).replace(['\n', '\t'], " ")
+}
+
+/// For lines on a terminal.
+#[must_use]
+pub fn lines(text: &str) -> String {
+    let harmless = |letter| match letter {
+        '\n' | '\t' => letter,
+        _ if letter.is_control() || turns(letter) => '\u{fffd}',
+        _ => letter,
+    };
+    text.chars().map(harmless).collect()
+}
+
+/// Whether the letters after this one may be shown from the right to the left.
+const fn turns(letter: char) -> bool {
+    matches!(letter, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::ministat::{self, Options, Set};
 use crate::numbers::{p_value, percent, with_unit};
 use crate::result::{Design, MetricJudgement, Pairing, ResultFile, Stop};
-use crate::{describe, noise, observe, sentence};
+use crate::{describe, escape, noise, observe, sentence};
 
 /// How a result is printed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -90,7 +90,7 @@ fn dots(file: &ResultFile, style: Style) -> String {
             return String::new();
         }
         sets.push(Set::new("", &values));
-        let _ = write!(key, "{glyph} {}  ", file.arm(arm).label);
+        let _ = write!(key, "{glyph} {}  ", escape::terminal(&file.arm(arm).label));
     }
     let options = Options {
         width: style.width.clamp(20, 100) - 2,
@@ -98,7 +98,7 @@ fn dots(file: &ResultFile, style: Style) -> String {
     };
     format!(
         "\n{}: {key}(bars: mean and one standard deviation)\n{}",
-        headline.metric,
+        escape::terminal(&headline.metric),
         ministat::plot(&sets, &options)
     )
 }
@@ -288,6 +288,7 @@ fn lay_out(rows: &[[String; 7]], style: Style) -> String {
         let mut line = String::new();
         for &column in &columns {
             let cell = row.get(column).map_or("", String::as_str);
+            let cell = &escape::terminal(cell);
             let mut width = width_of(column);
             if column == 0 {
                 width = width.saturating_sub(excess).max(8);
@@ -333,7 +334,7 @@ pub fn wrap(text: &str, width: usize, indent: &str) -> String {
         } else if !is_fresh {
             line.push(' ');
         }
-        line.push_str(word);
+        line.push_str(&escape::terminal(word));
     }
     out.push_str(&line);
     out.push('\n');
@@ -344,6 +345,29 @@ pub fn wrap(text: &str, width: usize, indent: &str) -> String {
 mod tests {
     use super::*;
     use crate::judging::tests::example;
+
+    #[test]
+    fn what_others_named_moves_no_cursor() {
+        for style in [
+            Style::default(),
+            Style {
+                width: 60,
+                colour: true,
+            },
+        ] {
+            let mut file = example();
+            let plain = render(&file, style).lines().count();
+            file.a.label = "\u{1b}[2J\nx\r".to_owned();
+            file.b.label = "\u{202e}b\u{7}".to_owned();
+            file.notes.push("\u{1b}]0;title\u{7}".to_owned());
+            let text = render(&file, style)
+                .replace("\u{1b}[3", "")
+                .replace("\u{1b}[0m", "");
+            let bad = |letter: char| letter != '\n' && letter.is_control() || letter == '\u{202e}';
+            assert!(!text.contains(bad), "{text:?}");
+            assert!(text.lines().count() <= plain + 1, "{text}");
+        }
+    }
 
     #[test]
     fn the_report_fits_into_a_mail() {

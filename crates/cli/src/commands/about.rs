@@ -24,7 +24,6 @@ pub(crate) struct Args {
 }
 
 /// Prints one line or the reference of settings, or writes what a package needs.
-#[expect(clippy::print_stdout, reason = "the command's output")]
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(folder) = &args.write_man {
         write_man(folder)?;
@@ -33,9 +32,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         write_completions(folder)?;
     }
     if args.settings {
-        print!("{}", reference(TABLE));
+        say_part!("{}", reference(TABLE));
     } else if args.write_man.is_none() && args.write_completions.is_none() {
-        println!("towpath {} (MIT OR Apache-2.0)", env!("CARGO_PKG_VERSION"));
+        say!("towpath {} (MIT OR Apache-2.0)", env!("CARGO_PKG_VERSION"));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -39,7 +39,6 @@ fn parse_fix(text: &str) -> Result<Fix, String> {
 }
 
 /// Writes the control word of every ledger of the process.
-#[expect(clippy::print_stdout, reason = "the command's output")]
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (settings, _problems) = Settings::from_environment();
     let ledgers = live_ledgers(&settings);
@@ -62,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     for ledger in wanted {
         let fixes = switched(ledger.fixes(), args);
         ledger.set_fixes(fixes)?;
-        println!(
+        say!(
             "{} in {} ({}): {fixes}",
             ledger.library(),
             ledger.pid(),

@@ -36,8 +36,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut files = Vec::new();
     for path in &args.files {
-        let bytes =
-            std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let bytes = crate::input::read(path)?;
         let file = ResultFile::from_json(&bytes)
             .with_context(|| format!("cannot use {}", path.display()))?;
         files.push(file);

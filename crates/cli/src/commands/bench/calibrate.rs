@@ -31,7 +31,6 @@ pub(crate) struct Args {
 /// # Errors
 ///
 /// No such device, or the store cannot be written. A device that fails is said and left out.
-#[expect(clippy::print_stdout, reason = "the command's output")]
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let (settings, _problems) = Settings::from_environment();
     let store = Store::new(default_folder(&settings)?);
@@ -45,23 +44,25 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         bail!("no device has '{}' in its name", args.device);
     }
     for device in wanted {
-        println!(
+        say!(
             "{} ({}, driver {})",
-            device.name, device.platform, device.driver
+            device.name,
+            device.platform,
+            device.driver
         );
         let key = key(device);
         if let Some(stored) = store.load(&key)?.filter(|_| !args.again) {
             let calibration: Calibration = stored.values()?;
-            println!("  (stored; --again measures it again)");
-            print!("{}", lines(&calibration));
+            say!("  (stored; --again measures it again)");
+            say_part!("{}", lines(&calibration));
             continue;
         }
         match measure(&functions, device, Duration::from_secs(args.budget)) {
             Ok(calibration) => {
                 store.save(&Entry::new(key, &calibration)?)?;
-                print!("{}", lines(&calibration));
+                say_part!("{}", lines(&calibration));
             }
-            Err(error) => println!("  cannot be calibrated: {error:#}"),
+            Err(error) => say!("  cannot be calibrated: {error:#}"),
         }
     }
     Ok(ExitCode::SUCCESS)

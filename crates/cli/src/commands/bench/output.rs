@@ -68,9 +68,8 @@ impl Document {
 /// # Errors
 ///
 /// If the file cannot be written.
-#[expect(clippy::print_stdout, reason = "the command's output")]
 pub(super) fn finish(args: &Args, document: &Document) -> Result<ExitCode> {
-    print!("{}", render(document));
+    say_part!("{}", render(document));
     if let Some(path) = &args.json {
         let text = serde_json::to_string_pretty(document)?;
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;

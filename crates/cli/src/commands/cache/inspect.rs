@@ -58,32 +58,31 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
 
 /// A file's bytes; cuts out the blob where it stands behind a header of the program's.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+    crate::input::read(path)
 }
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 fn inspect_store(store: &Store, args: &Args) -> Result<ExitCode> {
     let entries = store.entries(None);
     let quarantined = safety::quarantined(store);
-    println!("store {} ({} entries)", store.place(), entries.len());
+    say!("store {} ({} entries)", store.place(), entries.len());
     for (kind, (count, bytes)) in store.stats().kinds {
-        println!("  {:<12} {count:>8}  {:>12}", kind.name(), size(bytes));
+        say!("  {:<12} {count:>8}  {:>12}", kind.name(), size(bytes));
     }
     let shown = if args.all { entries.len() } else { 20 };
     for entry in entries.iter().take(shown) {
         let key = super::output::hex(&entry.key);
         let short = key.get(..40).unwrap_or(&key);
-        println!(
+        say!(
             "  {:<12} {short:<40} {:>12}",
             entry.kind.name(),
             size(entry.bytes)
         );
     }
     if entries.len() > shown {
-        println!("  ... {} more (--all)", entries.len() - shown);
+        say!("  ... {} more (--all)", entries.len() - shown);
     }
     for (id, reason) in &quarantined {
-        println!("  in quarantine: {id}: {reason}");
+        say!("  in quarantine: {id}: {reason}");
     }
     let listed: Vec<Value> = entries.iter().map(entry_json).collect();
     let kept: Vec<Value> = quarantined
@@ -95,11 +94,10 @@ fn inspect_store(store: &Store, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 fn print_contents(contents: &Contents, all: bool) {
-    println!("{}", contents.format.name());
+    say!("{}", contents.format.name());
     for (name, value) in &contents.fields {
-        println!("  {name:<22} {value}");
+        say!("  {name:<22} {value}");
     }
     let shown = if all { contents.items.len() } else { 20 };
     for item in contents.items.iter().take(shown) {
@@ -108,7 +106,7 @@ fn print_contents(contents: &Contents, all: bool) {
             foreign::Check::Bad => "DAMAGED",
             foreign::Check::Unchecked => "",
         };
-        println!(
+        say!(
             "  {} {:<28} {:>12} {check}",
             item.name,
             item.kind,
@@ -116,10 +114,10 @@ fn print_contents(contents: &Contents, all: bool) {
         );
     }
     if contents.items.len() > shown {
-        println!("  ... {} more (--all)", contents.items.len() - shown);
+        say!("  ... {} more (--all)", contents.items.len() - shown);
     }
     for problem in &contents.problems {
-        println!("  problem: {problem}");
+        say!("  problem: {problem}");
     }
 }
 
@@ -150,7 +148,6 @@ fn contents_json(contents: &Contents) -> Value {
     })
 }
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 fn diff(old: &Path, new: &Path, args: &Args) -> Result<ExitCode> {
     let (old, new) = (read(old)?, read(new)?);
     let inner = |bytes: &[u8]| foreign::blob_range(bytes).unwrap_or(0..bytes.len());
@@ -165,14 +162,14 @@ fn diff(old: &Path, new: &Path, args: &Args) -> Result<ExitCode> {
         bytes_known,
         objects,
     } = &found;
-    println!("old {}, new {}", size(*bytes_old), size(*bytes_new));
-    println!("equal at the start: {}", size(*prefix));
-    println!(
+    say!("old {}, new {}", size(*bytes_old), size(*bytes_new));
+    say!("equal at the start: {}", size(*prefix));
+    say!(
         "of the new one, in chunks that the old one has too: {}",
         size(*bytes_known)
     );
     if let Some(objects) = objects {
-        println!(
+        say!(
             "Mesa objects: {} kept, {} added ({}), {} gone",
             objects.kept,
             objects.added,
@@ -180,7 +177,7 @@ fn diff(old: &Path, new: &Path, args: &Args) -> Result<ExitCode> {
             objects.gone
         );
     }
-    println!("{}", found.verdict());
+    say!("{}", found.verdict());
     let objects = objects.map(|o| {
         json!({ "kept": o.kept, "added": o.added, "gone": o.gone, "bytes_added": o.bytes_added })
     });

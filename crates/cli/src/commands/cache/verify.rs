@@ -40,25 +40,24 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 fn verify_file(path: &Path, args: &Args) -> Result<(bool, Value)> {
     let bytes = read(path)?;
     let Some(contents) = foreign::read(&bytes) else {
         bail!("{}: no known form of pipeline cache", path.display());
     };
     for problem in &contents.problems {
-        println!("{}: {problem}", path.display());
+        say!("{}: {problem}", path.display());
     }
     let mut is_sound = contents.is_sound();
     let mut survives = None;
     if let (true, Some(blob)) = (args.driver, contents.blob.clone()) {
         let blob = bytes.get(blob).unwrap_or_default();
         let outcome = driver::try_one(blob, args.device)?;
-        println!("driver: {outcome}");
+        say!("driver: {outcome}");
         is_sound &= outcome.is_survived();
         survives = Some(outcome.to_string());
     }
-    println!(
+    say!(
         "{}: {}",
         path.display(),
         if is_sound { "sound" } else { "DAMAGED" }
@@ -70,7 +69,6 @@ fn verify_file(path: &Path, args: &Args) -> Result<(bool, Value)> {
     Ok((is_sound, document))
 }
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 fn verify_stores(path: Option<&Path>, args: &Args) -> Result<(bool, Value)> {
     let mut is_sound = true;
     let mut reports = Vec::new();
@@ -80,7 +78,7 @@ fn verify_stores(path: Option<&Path>, args: &Args) -> Result<(bool, Value)> {
         let found = store.verify()?;
         let seconds = start.elapsed().as_secs_f64();
         print(&path, &found);
-        println!(
+        say!(
             "  {} in {seconds:.2} s, {:.2} GB/s",
             size(found.bytes()),
             found.bytes() as f64 / seconds.max(1e-9) / 1e9
@@ -88,7 +86,7 @@ fn verify_stores(path: Option<&Path>, args: &Args) -> Result<(bool, Value)> {
         is_sound &= found.is_sound();
         let driver = if args.driver {
             let tried = driver::try_store(&store, args.device)?;
-            println!(
+            say!(
                 "  driver: {} blobs, {} put into quarantine",
                 tried.blobs,
                 tried.bad.len()
@@ -110,19 +108,18 @@ fn verify_stores(path: Option<&Path>, args: &Args) -> Result<(bool, Value)> {
     Ok((is_sound, json!({ "sound": is_sound, "stores": reports })))
 }
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 fn print(path: &Path, found: &Verification) {
     let state = if found.is_sound() { "sound" } else { "DAMAGED" };
-    println!(
+    say!(
         "{}: {state}, {} records",
         path.display(),
         found.records_sound()
     );
     for segment in &found.segments {
         if let Some(why) = &segment.not_read {
-            println!("  {}: not read: {why}", segment.name);
+            say!("  {}: not read: {why}", segment.name);
         } else if segment.is_damaged() || segment.bytes_tail > 0 {
-            println!(
+            say!(
                 "  {}: {} records damaged, {} bytes skipped, {} bytes of torn tail{}",
                 segment.name,
                 segment.records_damaged,

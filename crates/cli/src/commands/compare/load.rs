@@ -36,7 +36,7 @@ impl Side {
 
     fn add(&mut self, path: &Path, columns: &Columns, each_line: bool) -> Result<()> {
         let shown = path.display().to_string();
-        let bytes = std::fs::read(path).with_context(|| format!("cannot read {shown}"))?;
+        let bytes = crate::input::read(path)?;
         let found =
             results::read(&bytes, columns).with_context(|| format!("cannot use {shown}"))?;
         if let Some(summary) = found.rejected.summary() {

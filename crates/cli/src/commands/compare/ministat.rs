@@ -64,7 +64,7 @@ pub(super) fn run(files: &[PathBuf], columns: &Columns, options: &Options) -> Re
     let mut sets = Vec::new();
     for path in files {
         let shown = path.display().to_string();
-        let bytes = std::fs::read(path).with_context(|| format!("cannot read {shown}"))?;
+        let bytes = crate::input::read(path)?;
         let found =
             results::read(&bytes, columns).with_context(|| format!("cannot use {shown}"))?;
         if let Some(summary) = found.rejected.summary() {
@@ -89,7 +89,7 @@ pub(super) fn run(files: &[PathBuf], columns: &Columns, options: &Options) -> Re
         summary_only: options.summary_only,
         no_plot: options.no_plot,
     };
-    crate::outputs::print(&ministat::render(&sets, &options))?;
+    say_part!("{}", ministat::render(&sets, &options));
     Ok(ExitCode::SUCCESS)
 }
 

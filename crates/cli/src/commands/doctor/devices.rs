@@ -48,7 +48,6 @@ struct List {
 /// # Errors
 ///
 /// If the device cannot be measured.
-#[expect(clippy::print_stdout, reason = "the answer to the process that asked")]
 pub(super) fn probe(asked: Asked) -> Result<()> {
     let text = match asked {
         Asked::List => {
@@ -64,7 +63,7 @@ pub(super) fn probe(asked: Asked) -> Result<()> {
         }
         Asked::Device(place) => serde_json::to_string(&bench::probe_device(place, MEASURE)?)?,
     };
-    println!("{text}");
+    say!("{text}");
     Ok(())
 }
 

@@ -69,19 +69,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 fn print(findings: &[Finding]) {
     for path in ["machine", "readback", "upload", "cache", "waits"] {
-        println!("{path}");
+        say!("{path}");
         for finding in findings.iter().filter(|finding| finding.path == path) {
             let mark = match finding.state {
                 State::Good => "ok",
                 State::Advice => "do",
                 State::Unavailable => "--",
             };
-            println!("  {mark}  {:24} {}", finding.what, finding.text);
+            say!("  {mark}  {:24} {}", finding.what, finding.text);
             if let Some(advice) = &finding.advice {
-                println!("      {:24} -> {advice}", "");
+                say!("      {:24} -> {advice}", "");
             }
         }
     }

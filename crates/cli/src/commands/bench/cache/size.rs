@@ -18,10 +18,9 @@ fn open(folder: &Arc<Folder>) -> Result<Store> {
     Ok(Store::open(disk, Options::new(IDENTITY))?)
 }
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 pub(super) fn measure(place: &Path, entries: u32, seed: u64) -> Result<Value> {
     let bytes = fill(place, entries, seed)?;
-    println!("store: {entries} entries, {:.1} MB", bytes as f64 / 1e6);
+    say!("store: {entries} entries, {:.1} MB", bytes as f64 / 1e6);
     let mut warm = Vec::new();
     let mut cold = Vec::new();
     for _ in 0..OPENINGS {
@@ -79,13 +78,12 @@ fn opening(place: &Path) -> Result<Value> {
     }))
 }
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 fn print_openings(what: &str, openings: &[Value]) {
     let most = |name: &str| {
         let values = openings.iter().filter_map(|o| o.get(name)?.as_f64());
         values.fold(0.0, f64::max)
     };
-    println!(
+    say!(
         "{what}: at most {:.1} ms, first blob after {:.1} ms, {:.1} MiB of anonymous memory",
         most("open_ms"),
         most("first_blob_ms"),
@@ -93,7 +91,6 @@ fn print_openings(what: &str, openings: &[Value]) {
     );
 }
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 fn verification(place: &Path) -> Result<Value> {
     let store = open(&Arc::new(Folder::existing(place)?))?;
     let mut samples = Vec::new();
@@ -107,12 +104,11 @@ fn verification(place: &Path) -> Result<Value> {
     // The first one also brings the files into the page cache.
     let rest = samples.get(1..).unwrap_or_default();
     let least = rest.iter().copied().fold(f64::INFINITY, f64::min);
-    println!("verified at {least:.2} GB/s or more on one core");
+    say!("verified at {least:.2} GB/s or more on one core");
     Ok(json!({ "gb_per_second": samples, "note": "the first sample reads from the disk" }))
 }
 
 /// Opens, looks everything up, appends everything again, seals: nothing may be written.
-#[expect(clippy::print_stdout, reason = "the command's output")]
 fn start_with_nothing_new(place: &Path, entries: u32) -> Result<Value> {
     let before = ProcessIo::now();
     let start = Instant::now();
@@ -126,9 +122,10 @@ fn start_with_nothing_new(place: &Path, entries: u32) -> Result<Value> {
     let seconds = start.elapsed().as_secs_f64();
     let io = ProcessIo::now().since(&before);
     let counts = folder.counts();
-    println!(
+    say!(
         "start with nothing new: {} bytes written by our count, {} by the kernel's, {seconds:.2} s for all lookups",
-        counts.bytes_written, io.write_bytes
+        counts.bytes_written,
+        io.write_bytes
     );
     Ok(json!({
         "bytes_written": counts.bytes_written, "syncs": counts.syncs,
@@ -136,7 +133,6 @@ fn start_with_nothing_new(place: &Path, entries: u32) -> Result<Value> {
     }))
 }
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 fn twelve_saves(place: &Path, seed: u64) -> Result<Value> {
     let folder = Arc::new(Folder::existing(place)?);
     let store = open(&folder)?;
@@ -158,7 +154,7 @@ fn twelve_saves(place: &Path, seed: u64) -> Result<Value> {
     let io = ProcessIo::now().since(&before);
     let counts = folder.counts();
     let ratio = counts.bytes_written as f64 / new_bytes as f64;
-    println!("twelve saves of 32 new entries: {ratio:.4} bytes written per new byte");
+    say!("twelve saves of 32 new entries: {ratio:.4} bytes written per new byte");
     Ok(json!({
         "new_bytes": new_bytes, "bytes_written": counts.bytes_written, "ratio": ratio,
         "process_write_bytes": io.write_bytes, "syncs": counts.syncs, "save_ms": milliseconds,

@@ -17,7 +17,6 @@ const NEW_ENTRIES: usize = 32;
 /// The probe goes on so long after the last save: writeback comes late.
 const AFTER: std::time::Duration = std::time::Duration::from_millis(400);
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 pub(super) fn measure(place: &Path, args: &Args) -> Result<Value> {
     std::fs::create_dir_all(place)?;
     let probe = Probe::new(&place.join("probe"))?;
@@ -50,14 +49,19 @@ pub(super) fn measure(place: &Path, args: &Args) -> Result<Value> {
         }
     }
     let new_bytes: usize = news.iter().flatten().map(Vec::len).sum();
-    println!(
+    say!(
         "\n{SAVES} saves of {NEW_ENTRIES} new entries ({:.1} MB new) on {} MiB of old ones; 4 KiB O_DIRECT reads meanwhile, worst round:",
         new_bytes as f64 / 1e6,
         args.base_mib
     );
-    println!(
+    say!(
         "{:<16} {:>10} {:>8} {:>9} {:>9} {:>9}",
-        "arm", "MB written", "per new", "save ms", "p99 ms", "max ms"
+        "arm",
+        "MB written",
+        "per new",
+        "save ms",
+        "p99 ms",
+        "max ms"
     );
     let summary: Vec<Value> = ARMS
         .iter()
@@ -112,7 +116,6 @@ fn one(
     }))
 }
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 fn summarise(name: &str, what: &str, runs: &[Value], new_bytes: usize) -> Value {
     let mine: Vec<&Value> = runs.iter().filter(|run| run["arm"] == name).collect();
     let numbers = |run: &Value, field: &str| -> Vec<f64> {
@@ -137,7 +140,7 @@ fn summarise(name: &str, what: &str, runs: &[Value], new_bytes: usize) -> Value 
             .map(|run| quantile(&numbers(run, "reads_us"), 1.0)),
     );
     let ratio = written / new_bytes as f64;
-    println!(
+    say!(
         "{name:<16} {:>10.1} {ratio:>8.3} {save:>9.1} {:>9.2} {:>9.2}",
         written / 1e6,
         p99 / 1e3,

@@ -204,7 +204,6 @@ fn check_calls(session: &Session, measured: &Measured) -> Result<()> {
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 fn print(measured: &Measured, judgements: &[Judgement], verdicts: &verdict::Verdicts) {
-    print!("{}", verdict::render(measured, judgements, verdicts));
+    say_part!("{}", verdict::render(measured, judgements, verdicts));
 }

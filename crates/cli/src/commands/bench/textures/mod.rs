@@ -119,14 +119,13 @@ fn again_with_fix() -> Result<ExitCode> {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 fn store(json: Option<&Path>) -> Result<ExitCode> {
     let model = calibrate::calibrate()?;
     let (settings, _problems) = Settings::from_environment();
     let folder = default_folder(&settings)?;
     Store::new(folder.clone()).save(&Entry::new(Model::key(), &model)?)?;
     let text = serde_json::to_string_pretty(&model)?;
-    println!("{text}\nstored in {}", folder.display());
+    say!("{text}\nstored in {}", folder.display());
     if let Some(path) = json {
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }

@@ -75,7 +75,6 @@ pub(super) struct Cell {
 
 impl Cell {
     /// Prints glbench's lines, one per arm, and what they mean.
-    #[expect(clippy::print_stdout, reason = "the command's output")]
     pub(super) fn print(&self) {
         for arm in &self.arms {
             let nanos = arm.median();
@@ -98,7 +97,7 @@ impl Cell {
             });
             let path = arm.path.as_deref().unwrap_or("");
             let (name, time) = (arm.name, nanos / 1000.0);
-            println!("{line}  {name:<10} {time:>9.1} us{gain}  {path}");
+            say!("{line}  {name:<10} {time:>9.1} us{gain}  {path}");
         }
     }
 }
@@ -121,11 +120,10 @@ impl Goal {
 }
 
 /// Prints a line for each goal.
-#[expect(clippy::print_stdout, reason = "the command's output")]
 pub(super) fn print_goals(goals: &[Goal]) {
-    println!();
+    say!("");
     for goal in goals {
         let word = if goal.is_met { "met" } else { "NOT met" };
-        println!("{word:<7}  {}: {}", goal.what, goal.seen);
+        say!("{word:<7}  {}: {}", goal.what, goal.seen);
     }
 }

@@ -35,7 +35,6 @@ struct Body {
 }
 
 /// Plays the trace at `path`.
-#[expect(clippy::print_stdout, reason = "the command's output")]
 pub(super) fn run(path: &Path, args: &Args, common: &Common) -> Result<ExitCode> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -54,19 +53,21 @@ pub(super) fn run(path: &Path, args: &Args, common: &Common) -> Result<ExitCode>
     let arms = rounds(&events, &layout, &ram, &model, common)?;
     let against = timing::against_first(&arms)?;
     let verdict = verdict(&against);
-    println!(
+    say!(
         "{} textures, {} transfers, at most {} through one list",
-        summary.textures, summary.transfers, summary.reuse_max
+        summary.textures,
+        summary.transfers,
+        summary.reuse_max
     );
     for arm in &arms {
         let path = arm.path.as_deref().unwrap_or("");
-        println!(
+        say!(
             "{:<10} {:>9.2} us per transfer  {path}",
             arm.name,
             arm.median() / 1000.0
         );
     }
-    println!("{verdict}");
+    say!("{verdict}");
     let body = Body {
         textures: summary.textures,
         transfers: summary.transfers,

@@ -107,17 +107,19 @@ const DESIGN: &str = "all arms once per round in random order in one process, on
                       nanoseconds per upload of a sample of at least sample_ms, its waits \
                       included; contents are noise, read back and compared";
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 fn print_imports(offer: &Offer, imports: &[Try]) {
-    println!(
+    say!(
         "{} ({}), Vulkan {}.{}",
-        offer.device, offer.driver, offer.version.0, offer.version.1
+        offer.device,
+        offer.driver,
+        offer.version.0,
+        offer.version.1
     );
     for found in imports {
         let mut times = found.nanos.clone();
         times.sort_unstable();
         let middle = times.get(times.len() / 2).copied().unwrap_or(0) as f64 / 1000.0;
-        println!(
+        say!(
             "import {:>3} MiB of {:<34} {:>9.1} us  right {:?}, live {:?}  {}",
             found.bytes >> 20,
             found.memory,
@@ -129,7 +131,6 @@ fn print_imports(offer: &Offer, imports: &[Try]) {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 fn summary(offer: &Offer, model: Model, imports: Vec<Try>, cells: Vec<Cell>) -> Body {
     let names = ["gather", "view", "import", "regions", "host copy", "chosen"];
     let geomeans: Vec<(&'static str, f64)> = names
@@ -149,8 +150,8 @@ fn summary(offer: &Offer, model: Model, imports: Vec<Try>, cells: Vec<Cell>) -> 
         })
         .map(|cell| format!("{} in {}", cell.name, cell.pieces.text()))
         .collect();
-    println!("\nagainst the temporary copy (geometric means over all rows): {geomeans:.2?}");
-    println!("rows in which the choice is proven slower: {slower:?}");
+    say!("\nagainst the temporary copy (geometric means over all rows): {geomeans:.2?}");
+    say!("rows in which the choice is proven slower: {slower:?}");
     Body {
         offer: OfferText::new(offer),
         model,

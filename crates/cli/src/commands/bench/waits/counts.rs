@@ -130,7 +130,6 @@ pub(super) fn measure(has_lavapipe: bool) -> Result<Counts> {
 /// # Errors
 ///
 /// If there is no such name, or a descriptor cannot be had.
-#[expect(clippy::print_stdout, reason = "the answer to the tracing side")]
 pub(super) fn be_counted(name: &str) -> Result<()> {
     let mut call = call(name)?;
     // What is made at first use is no cost of a call.
@@ -142,7 +141,7 @@ pub(super) fn be_counted(name: &str) -> Result<()> {
     }
     tracer::mark();
     let allocations = allocations::so_far().wrapping_sub(before);
-    println!("{}", allocations as f64 / f64::from(CALLS));
+    say!("{}", allocations as f64 / f64::from(CALLS));
     Ok(())
 }
 

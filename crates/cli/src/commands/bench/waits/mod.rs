@@ -162,28 +162,27 @@ fn rows(rounds: usize, lavapipe: Option<&Arc<lavapipe::Device>>) -> Result<Vec<R
     Ok(rows.collect())
 }
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 fn print(document: &Document) {
     for skipped in &document.skipped {
-        println!("skipped: {skipped}");
+        say!("skipped: {skipped}");
     }
-    println!("{}", document.counts);
+    say!("{}", document.counts);
     let mut group = "";
     for row in &document.rows {
         if row.group != group {
             group = row.group;
-            println!("\n{group}");
+            say!("\n{group}");
         }
-        println!(
+        say!(
             "  {:<44} {:>12.1} {}",
             row.arm,
             median(&row.samples),
             row.unit
         );
     }
-    println!("\nagainst a bare futex");
+    say!("\nagainst a bare futex");
     for duel in &document.duels {
-        println!("{duel}");
+        say!("{duel}");
     }
-    println!("\n{}", document.gears);
+    say!("\n{}", document.gears);
 }

@@ -101,7 +101,6 @@ const DESIGN: &str = "both arms once per round in random order, on one renderer 
                       each texture's texels are compared between arms; verdicts after Holm's correction over \
                       all rows";
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 fn summary(mut cells: Vec<Cell>, mut first_use: Vec<FirstUse>, own_cost: Vec<OwnCost>) -> Body {
     timing::holm(cells.iter_mut().flat_map(|cell| &mut cell.against));
     timing::holm(first_use.iter_mut().map(|first| &mut first.against));
@@ -123,7 +122,7 @@ fn summary(mut cells: Vec<Cell>, mut first_use: Vec<FirstUse>, own_cost: Vec<Own
             "first"
         };
         let against = &first.against;
-        println!(
+        say!(
             "{what} {} uploads at {}^2: {:.3} of the library's time ({}), {}",
             first.uploads,
             first.side,
@@ -133,7 +132,7 @@ fn summary(mut cells: Vec<Cell>, mut first_use: Vec<FirstUse>, own_cost: Vec<Own
         );
     }
     for own in &own_cost {
-        println!(
+        say!(
             "{}: {:.1} ns of the layer's own beside {:.1} ns",
             own.call,
             own.added_nanos,
@@ -149,9 +148,11 @@ fn summary(mut cells: Vec<Cell>, mut first_use: Vec<FirstUse>, own_cost: Vec<Own
         cells,
         first_use,
     };
-    println!(
+    say!(
         "\nwith the layer: rgba x{:.2}, luminance x{:.2} (geometric means); proven slower: {:?}",
-        body.geomean_rgba, body.geomean_luminance, body.slower
+        body.geomean_rgba,
+        body.geomean_luminance,
+        body.slower
     );
     output::print_goals(&body.goals);
     body
