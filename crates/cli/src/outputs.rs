@@ -5,8 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use rustix::fs::Access;
 use towpath_report::judging::FailOn;
 use towpath_report::{ResultFile, csv, html, junit, markdown, terminal};
+
+use crate::say::write_out;
 
 /// Files to write a result to, and what makes the exit code.
 #[derive(Debug, clap::Args)]
@@ -43,13 +46,24 @@ impl Outputs {
         self.json.as_deref()
     }
 
+    /// Whether every file that was asked for can be made: found out before the work, not after it.
+    ///
+    /// # Errors
+    ///
+    /// The first whose folder is not there or may not be written to.
+    pub(crate) fn check(&self) -> Result<()> {
+        let files = [&self.json, &self.html, &self.markdown, &self.step_summary];
+        let files = files.into_iter().chain([&self.junit, &self.csv]);
+        files.flatten().try_for_each(|path| can_be_written(path))
+    }
+
     /// Prints the judged file, writes what was asked for and gives the exit code.
     ///
     /// # Errors
     ///
     /// A file that cannot be written.
     pub(crate) fn finish(&self, file: &ResultFile) -> Result<ExitCode> {
-        print(&terminal::render(file, self.style()))?;
+        write_out(&terminal::render(file, self.style()));
         self.write(file)?;
         Ok(ExitCode::from(file.exit_code(self.fail_on)))
     }
@@ -100,15 +114,19 @@ impl Outputs {
     }
 }
 
-/// Prints to stdout; a reader that has gone (`| head`) is no error.
-pub(crate) fn print(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(error).context("cannot write to standard output")
-        }
-        _ => Ok(()),
-    }
+/// Whether a file can be made there, or is there and can be written to.
+///
+/// # Errors
+///
+/// What would be said when it is written.
+pub(crate) fn can_be_written(path: &Path) -> Result<()> {
+    let folder = path.parent().filter(|folder| folder != &Path::new(""));
+    let asked = match path.metadata() {
+        Ok(known) if known.is_dir() => Err(rustix::io::Errno::ISDIR),
+        Ok(known) if !known.is_file() => rustix::fs::access(path, Access::WRITE_OK),
+        _ => rustix::fs::access(folder.unwrap_or(Path::new(".")), Access::WRITE_OK),
+    };
+    asked.with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Writes a file as a whole: readers see the old one or the new one. What is no ordinary file is written in place.

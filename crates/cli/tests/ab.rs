@@ -238,8 +238,22 @@ fn nothing_of_ours_is_left_behind_and_a_bare_arm_has_no_ledger() {
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// Ctrl-C, a service manager, and a terminal that was closed: the last between two runs as well as in one.
 #[test]
 fn an_interrupt_keeps_the_pairs_that_are_done() {
+    use rustix::process::Signal;
+    for signal in [
+        Signal::INT,
+        Signal::TERM,
+        Signal::HUP,
+        Signal::HUP,
+        Signal::HUP,
+    ] {
+        interrupt(signal);
+    }
+}
+
+fn interrupt(signal: rustix::process::Signal) {
     let folder = tempfile::tempdir().unwrap();
     let mut child = towpath(folder.path())
         .args([
@@ -270,11 +284,16 @@ fn an_interrupt_keeps_the_pairs_that_are_done() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
     let status = child.wait().unwrap();
-    assert_eq!(status.code(), Some(130));
-    let runs = result(folder.path())["runs"].as_array().unwrap().len();
+    assert_eq!(status.code(), Some(130), "{signal:?}");
+    let runs = result(folder.path());
+    let runs = runs.get("runs").and_then(Value::as_array).unwrap().len();
     assert!(runs >= 4 && runs.is_multiple_of(2) && runs < 400, "{runs}");
+    let left = fs::read_dir(folder.path()).unwrap().flatten();
+    let names: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    let is_ours = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("towpath");
+    assert!(!names.iter().any(is_ours), "{names:?}");
 }
 
 #[test]
@@ -674,4 +693,46 @@ fn what_cannot_be_read_is_unavailable_with_its_reason() {
         let written = &run["readings"]["disk-written"];
         assert!(written["value"].is_number() || written["unavailable"].is_string());
     }
+}
+
+/// Hours of measuring must not end in a file that cannot be made.
+#[test]
+fn an_output_that_cannot_be_written_is_found_before_the_first_run() {
+    let folder = tempfile::tempdir().unwrap();
+    for option in [
+        "--json",
+        "--html",
+        "--markdown",
+        "--step-summary",
+        "--junit",
+        "--csv",
+    ] {
+        for path in ["nowhere/r", "."] {
+            let out = run(
+                folder.path(),
+                &["--pairs", "6", option, path, "--", "touch", "ran"],
+            );
+            assert_eq!(out.status.code(), Some(1), "{option} {path}");
+            let told = text(&out.stderr);
+            assert!(told.contains(&format!("cannot write {path}")), "{told}");
+        }
+    }
+    assert!(!folder.path().join("ran").exists());
+}
+
+/// 2 is "a proven regression": a script that mistypes an option must not be told that.
+#[test]
+fn a_wrong_command_line_is_no_regression() {
+    let folder = tempfile::tempdir().unwrap();
+    for args in [
+        &["--pears", "8"][..],
+        &["--pairs", "x"],
+        &["--fail-on", "x"],
+    ] {
+        let out = run(folder.path(), args);
+        assert_eq!(out.status.code(), Some(1), "{args:?}");
+        assert!(text(&out.stderr).contains("--help"), "{args:?}");
+    }
+    let help = run(folder.path(), &["--help"]);
+    assert_eq!(help.status.code(), Some(0));
 }

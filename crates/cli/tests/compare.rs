@@ -216,7 +216,7 @@ fn exclusions_need_a_reason_and_blocks_are_joined() {
         towpath(at, &["report", "r.json", "--exclude", "2="])
             .status
             .code(),
-        Some(2)
+        Some(1)
     );
     assert_eq!(
         towpath(at, &["report", "r.json", "--exclude", "99=x"])

@@ -27,6 +27,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     /// Makes the Vulkan layer known by name, for programs that ask for it
+    #[command(after_help = "Example:\n  towpath layers install --implicit")]
     Install {
         /// Also load both layers into every program that uses OpenCL or Vulkan
         #[arg(long)]
@@ -35,11 +36,13 @@ enum Action {
         places: Places,
     },
     /// Takes away whatever install has put anywhere
+    #[command(after_help = "Example:\n  towpath layers remove")]
     Remove {
         #[command(flatten)]
         places: Places,
     },
     /// Says where the layers are and what is installed
+    #[command(after_help = "Example:\n  towpath layers status")]
     Status {
         #[command(flatten)]
         places: Places,
@@ -54,7 +57,6 @@ struct Places {
 }
 
 /// Does it, and prints each file that was written or removed.
-#[expect(clippy::print_stdout, reason = "the command's output")]
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (settings, _problems) = Settings::from_environment();
     let layers = Layers::find(&settings, &[]);
@@ -66,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Action::Status { places } => status(&layers, &Targets::new(&settings, places)?),
     };
     for line in lines {
-        println!("{line}");
+        say!("{line}");
     }
     Ok(ExitCode::SUCCESS)
 }

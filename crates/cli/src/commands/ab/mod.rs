@@ -33,9 +33,11 @@ const PAIRS_DEFAULT: usize = 10;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     towpath ab -- darktable-cli in.raw out.jpg\n  \
-    towpath ab --budget 15m --primary readback-time --json result.json -- ./program\n  \
-    towpath ab --a-env LP_NUM_THREADS=1 --b-env LP_NUM_THREADS=2 --metric 'fps=fps: ([0-9.]+):fps:higher' -- ./game\n  \
-    towpath ab --describe --pairs 3 --a-fix none --b-env FIXED=1 --b-fix none --c-fix cache --frames 'logs/*.csv' -- ./game")]
+    towpath ab --budget 15m --primary readback-time --json r.json -- ./program\n  \
+    towpath ab --a-env THREADS=1 --b-env THREADS=2 \\\n      \
+        --metric 'fps=fps: ([0-9.]+):fps:higher' -- ./game\n  \
+    towpath ab --describe --pairs 3 --a-fix none --b-env FIXED=1 --b-fix none \\\n      \
+        --c-fix cache --frames 'logs/*.csv' -- ./game")]
 pub(crate) struct Args {
     /// Pairs of runs (10 if neither this, --budget nor --until-proven is given).
     #[arg(long, value_name = "N", conflicts_with = "budget")]
@@ -98,6 +100,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let metrics = choose(metrics(args), args)?;
     let design = design::choose(args, &metrics)?;
+    args.outputs.check()?;
     let folder = tempfile::Builder::new()
         .prefix("towpath-ab-")
         .tempdir()
@@ -269,7 +272,6 @@ fn describe(args: &Args, setups: &[Setup], metrics: &[Metric]) -> ResultFile {
 }
 
 /// Progress goes to stderr, so that the report alone is in a pipe.
-#[expect(clippy::print_stderr, reason = "progress of long work")]
 fn say(line: &str) {
-    eprintln!("{line}");
+    tell!("{line}");
 }

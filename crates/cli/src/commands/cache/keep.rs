@@ -20,13 +20,12 @@ pub(super) struct StatsArgs {
     json: Option<PathBuf>,
 }
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 pub(super) fn stats(args: &StatsArgs) -> Result<ExitCode> {
     let mut reports = Vec::new();
     for path in stores(args.path.as_deref())? {
         let (store, _folder) = open_existing(&path, true)?;
         let stats = store.stats();
-        println!(
+        say!(
             "{}\n  {} segments ({} sealed), {} on disk, {} live",
             path.display(),
             stats.segments,
@@ -36,7 +35,7 @@ pub(super) fn stats(args: &StatsArgs) -> Result<ExitCode> {
         );
         let mut kinds = serde_json::Map::new();
         for (kind, (entries, bytes)) in &stats.kinds {
-            println!("  {:<12} {entries:>8}  {:>12}", kind.name(), size(*bytes));
+            say!("  {:<12} {entries:>8}  {:>12}", kind.name(), size(*bytes));
             let counts = json!({ "entries": entries, "bytes": bytes });
             kinds.insert(kind.name().to_owned(), counts);
         }
@@ -54,7 +53,7 @@ pub(super) fn stats(args: &StatsArgs) -> Result<ExitCode> {
 /// Copies into one store what others have and it lacks.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  towpath cache merge ~/.cache/towpath/vulkan/game/10de-2684-... backup/10de-2684-..."
+    after_help = "Example:\n  towpath cache merge ~/.cache/towpath/vulkan/game/10de-... backup/10de-..."
 )]
 pub(super) struct MergeArgs {
     /// The store that takes the entries.
@@ -70,7 +69,6 @@ pub(super) struct MergeArgs {
     json: Option<PathBuf>,
 }
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 pub(super) fn merge(args: &MergeArgs) -> Result<ExitCode> {
     let into = store(&args.into, false)?;
     let mut reports = Vec::new();
@@ -83,7 +81,7 @@ pub(super) fn merge(args: &MergeArgs) -> Result<ExitCode> {
             );
         }
         let done = into.absorb(&from)?;
-        println!(
+        say!(
             "{}: {} entries copied ({}), {} known, {} conflicting, {} damaged, {} in quarantine",
             path.display(),
             done.copied,
@@ -148,13 +146,12 @@ pub(super) fn prune(args: &PruneArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!is_met) * super::DAMAGED))
 }
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 fn report(path: &std::path::Path, done: &[towpath_cache::Tidied]) -> Value {
     let first = done.first().copied().unwrap_or_default();
     let last = done.last().copied().unwrap_or_default();
     let sum = |field: fn(&towpath_cache::Tidied) -> u64| done.iter().map(field).sum::<u64>();
     let (dropped, written) = (sum(|d| d.entries_dropped), sum(|d| d.bytes_written));
-    println!(
+    say!(
         "{}: {} -> {}, {} -> {} segments, {dropped} entries dropped, {} written, {} in use",
         path.display(),
         size(first.bytes_before),

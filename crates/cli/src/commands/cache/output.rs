@@ -34,7 +34,7 @@ fn root() -> Option<PathBuf> {
 pub(super) fn stores(path: Option<&Path>) -> Result<Vec<PathBuf>> {
     let path = match path {
         Some(path) => path.to_owned(),
-        None => root().context("no cache folder: HOME is not set")?,
+        None => usual()?,
     };
     let mut found = Vec::new();
     // Only the folder that was named must be one that can be listed.
@@ -45,6 +45,18 @@ pub(super) fn stores(path: Option<&Path>) -> Result<Vec<PathBuf>> {
         bail!("{} holds no store", path.display());
     }
     Ok(found)
+}
+
+/// The user's own folder of stores.
+fn usual() -> Result<PathBuf> {
+    let path = root().context("no cache folder: HOME is not set")?;
+    if !path.exists() {
+        bail!(
+            "{} is not there yet: `towpath run --fix cache -- PROGRAM` keeps pipelines in it",
+            path.display()
+        );
+    }
+    Ok(path)
 }
 
 /// Levels of folders above stores: the Vulkan layer's lie in `vulkan/PROGRAM/IDENTITY`.

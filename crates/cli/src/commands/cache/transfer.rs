@@ -17,7 +17,7 @@ const SCHEMA: &str = "towpath.cache-export/1";
 /// Writes a store's entries as files, with a manifest.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  towpath cache export ~/.cache/towpath/vulkan/game/10de-2684-... --out backup"
+    after_help = "Example:\n  towpath cache export ~/.cache/towpath/vulkan/game/10de-... --out backup"
 )]
 pub(super) struct ExportArgs {
     /// The store.
@@ -50,7 +50,6 @@ struct Line {
     content: String,
 }
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 pub(super) fn export(args: &ExportArgs) -> Result<ExitCode> {
     let store = store(&args.store, true)?;
     std::fs::create_dir(&args.out)
@@ -80,7 +79,7 @@ pub(super) fn export(args: &ExportArgs) -> Result<ExitCode> {
             content: entry.id.to_string(),
         });
     }
-    println!("{} entries, {damaged} damaged", entries.len());
+    say!("{} entries, {damaged} damaged", entries.len());
     let manifest = Manifest {
         schema: SCHEMA.to_owned(),
         identity: hex(&store.identity()),
@@ -101,7 +100,7 @@ pub(super) fn export(args: &ExportArgs) -> Result<ExitCode> {
 /// Puts an exported folder, or files of other programs, into a store.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  towpath cache import backup --into ~/.cache/towpath/vulkan/game/10de-2684-..."
+    after_help = "Example:\n  towpath cache import backup --into ~/.cache/towpath/vulkan/game/10de-..."
 )]
 pub(super) struct ImportArgs {
     /// Folders written by `export`, or pipeline cache files of any known program.
@@ -118,7 +117,6 @@ pub(super) struct ImportArgs {
     json: Option<PathBuf>,
 }
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 pub(super) fn import(args: &ImportArgs) -> Result<ExitCode> {
     let into = store(&args.into, false)?;
     for path in &args.from {
@@ -130,7 +128,7 @@ pub(super) fn import(args: &ImportArgs) -> Result<ExitCode> {
     }
     into.seal()?;
     let entries: Vec<_> = into.entries(None).iter().map(entry_json).collect();
-    println!("{} entries now", entries.len());
+    say!("{} entries now", entries.len());
     let document = json!({ "into": args.into, "entries": entries });
     write_json(args.json.as_deref(), "towpath.cache-import/1", document)?;
     Ok(ExitCode::SUCCESS)
@@ -159,7 +157,6 @@ fn import_folder(into: &Store, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "the command's output")]
 fn import_file(into: &Store, path: &Path, as_overlay: bool) -> Result<()> {
     let bytes = read(path)?;
     let Some(contents) = foreign::read(&bytes) else {
@@ -180,7 +177,7 @@ fn import_file(into: &Store, path: &Path, as_overlay: bool) -> Result<()> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         into.append(Kind::BLOB, name.as_bytes(), &bytes)?;
     }
-    println!(
+    say!(
         "{}: {}, {}",
         path.display(),
         contents.format.name(),

@@ -20,7 +20,7 @@ use load::Side;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     towpath compare before.txt --vs after.txt\n  \
-    towpath compare a1.log a2.log a3.log --vs b1.log b2.log b3.log --html report.html\n  \
+    towpath compare a1.log a2.log --vs b1.log b2.log --html report.html\n  \
     towpath compare hyperfine.json                 (two commands in one file)\n  \
     towpath compare --ministat iguana chameleon    (as Debian's ministat)")]
 pub(crate) struct Args {

@@ -21,7 +21,7 @@ use load::Log;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     towpath frames log.csv\n  \
-    towpath frames off1.csv off2.csv off3.csv --vs on1.csv on2.csv on3.csv --html frames.html\n  \
+    towpath frames off1.csv off2.csv --vs on1.csv on2.csv --html frames.html\n  \
     towpath frames log.csv --hertz 144 --from 10 --to 70 --over 8")]
 pub(crate) struct Args {
     /// Logs; with --vs those of A.
@@ -148,7 +148,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     file.notes.extend(different_caps(&caps));
     file.a.label = show::label(&args.a);
     if args.vs.is_empty() {
-        crate::outputs::print(&show::single(&file, args.outputs.style().width))?;
+        say_part!("{}", show::single(&file, args.outputs.style().width));
         args.outputs.write(&file)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -160,7 +160,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     choose(&mut file.metrics, args)?;
     file.judge()?;
     let code = args.outputs.finish(&file)?;
-    crate::outputs::print(&show::definitions(&file, args.outputs.style().width))?;
+    say_part!("{}", show::definitions(&file, args.outputs.style().width));
     Ok(code)
 }
 

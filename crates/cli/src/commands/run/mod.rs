@@ -1,7 +1,6 @@
 //! `towpath run`: what does the host side cost a program, and what would each fix save?
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,6 +9,7 @@ use towpath_report::ledger::{self, Basis, Observed};
 use towpath_settings::{Fixes, Settings};
 use towpath_watch::{Command, End, Exit, Supervisor};
 
+use crate::outputs::can_be_written;
 use crate::session::layers::Library;
 use crate::session::{Session, beside};
 
@@ -80,6 +80,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             None
         }
     };
+    for path in [&args.json, &args.html, &args.bundle].into_iter().flatten() {
+        // The program runs all the same: it may be one that runs once only.
+        if let Err(error) = can_be_written(path) {
+            say(&format!("towpath: {error:#}"));
+        }
+    }
     for note in notes::before(args, session.as_ref(), &settings) {
         say(&format!("towpath: {note}"));
     }
@@ -216,5 +222,5 @@ fn headline(args: &Args, exit: &Exit) -> String {
 
 /// A line on standard error. Nobody may be there to read it.
 fn say(line: &str) {
-    let _unread = writeln!(std::io::stderr().lock(), "{line}");
+    tell!("{line}");
 }
