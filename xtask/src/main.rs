@@ -34,7 +34,7 @@ enum Task {
     Test(test::Args),
     /// Everything that must hold before a change lands: format, lints, docs, licences, tests.
     Ci,
-    /// The long forms: fuzz targets, model checks, full-size simulations, crash runs.
+    /// The long forms: fuzz targets, model checks, full-size simulations, crash runs, installed packages.
     Deep(deep::Args),
     /// Makes what is installed: a tree, an archive of it, a Debian package.
     Dist(dist::Args),
