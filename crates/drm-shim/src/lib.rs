@@ -11,9 +11,11 @@
 //!
 //! # What it does not do
 //!
-//! - It does not see system calls that go past the C library.
+//! - It does not see system calls that go past the C library, and no call of a program that is linked
+//!   statically: such a one finds no node.
 //! - Emulated, it lists no folder `/dev/dri` and has no buffers: it is for sync objects alone.
-//!   Objects pass between processes with `shared` only, sync files do not.
+//!   Objects pass between processes with `shared` only; sync files, timelines and opened nodes do not, and
+//!   after `exec` an inherited descriptor of them stands for nothing.
 //!
 //! # Invariants
 //!

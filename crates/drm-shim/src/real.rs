@@ -8,6 +8,22 @@ pub(crate) type Ioctl = unsafe extern "C" fn(c_int, c_ulong, *mut c_void) -> c_i
 pub(crate) type Open = unsafe extern "C" fn(*const c_char, c_int, c_uint) -> c_int;
 pub(crate) type OpenAt = unsafe extern "C" fn(c_int, *const c_char, c_int, c_uint) -> c_int;
 pub(crate) type Close = unsafe extern "C" fn(c_int) -> c_int;
+pub(crate) type Fortified = unsafe extern "C" fn(*const c_char, c_int) -> c_int;
+pub(crate) type FortifiedAt = unsafe extern "C" fn(c_int, *const c_char, c_int) -> c_int;
+pub(crate) type CloseRange = unsafe extern "C" fn(c_uint, c_uint, c_int) -> c_int;
+pub(crate) type CloseFrom = unsafe extern "C" fn(c_int);
+pub(crate) type Dup2 = unsafe extern "C" fn(c_int, c_int) -> c_int;
+pub(crate) type Dup3 = unsafe extern "C" fn(c_int, c_int, c_int) -> c_int;
+pub(crate) type Stat = unsafe extern "C" fn(*const c_char, *mut libc::stat) -> c_int;
+pub(crate) type StatAt =
+    unsafe extern "C" fn(c_int, *const c_char, *mut libc::stat, c_int) -> c_int;
+pub(crate) type StatOf = unsafe extern "C" fn(c_int, *mut libc::stat) -> c_int;
+pub(crate) type OldStat = unsafe extern "C" fn(c_int, *const c_char, *mut libc::stat) -> c_int;
+pub(crate) type OldStatOf = unsafe extern "C" fn(c_int, c_int, *mut libc::stat) -> c_int;
+pub(crate) type Statx =
+    unsafe extern "C" fn(c_int, *const c_char, c_int, c_uint, *mut libc::statx) -> c_int;
+pub(crate) type Access = unsafe extern "C" fn(*const c_char, c_int) -> c_int;
+pub(crate) type AccessAt = unsafe extern "C" fn(c_int, *const c_char, c_int, c_int) -> c_int;
 pub(crate) type Eventfd = unsafe extern "C" fn(c_uint, c_int) -> c_int;
 
 /// A function of the next library, looked up once.
@@ -56,7 +72,30 @@ next! {
     open64: Open = c"open64";
     openat: OpenAt = c"openat";
     openat64: OpenAt = c"openat64";
+    __open_2: Fortified = c"__open_2";
+    __open64_2: Fortified = c"__open64_2";
+    __openat_2: FortifiedAt = c"__openat_2";
+    __openat64_2: FortifiedAt = c"__openat64_2";
     close: Close = c"close";
+    close_range: CloseRange = c"close_range";
+    closefrom: CloseFrom = c"closefrom";
+    dup2: Dup2 = c"dup2";
+    dup3: Dup3 = c"dup3";
+    stat: Stat = c"stat";
+    stat64: Stat = c"stat64";
+    lstat: Stat = c"lstat";
+    lstat64: Stat = c"lstat64";
+    fstatat: StatAt = c"fstatat";
+    fstatat64: StatAt = c"fstatat64";
+    fstat: StatOf = c"fstat";
+    fstat64: StatOf = c"fstat64";
+    __xstat: OldStat = c"__xstat";
+    __xstat64: OldStat = c"__xstat64";
+    __fxstat: OldStatOf = c"__fxstat";
+    __fxstat64: OldStatOf = c"__fxstat64";
+    statx: Statx = c"statx";
+    access: Access = c"access";
+    faccessat: AccessAt = c"faccessat";
     eventfd: Eventfd = c"eventfd";
 }
 

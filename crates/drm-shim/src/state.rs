@@ -1,7 +1,7 @@
 //! Settings, ledger and emulated device of this process.
 
 use std::cell::Cell;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use towpath_ledger::{Counter, Writer, within_size_limit};
 use towpath_settings::Settings;
-use towpath_sync::kernel::{Code, Device};
+use towpath_sync::kernel::{self, Code, Description, Device};
 use towpath_sync::local::Local;
 use towpath_sync::shared::Shared;
 
@@ -28,6 +28,43 @@ pub(crate) struct Emulated {
     device: Kind,
 }
 
+/// What a look at an emulated path or descriptor finds.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Looked {
+    /// The render node of that minor number.
+    Node(u32),
+    /// The file that software timelines are opened by.
+    Timeline,
+    /// An object or a sync file.
+    Anonymous,
+    /// The folder of one of the first two.
+    Folder,
+}
+
+impl Looked {
+    /// Type and permissions, as the kernel has them.
+    pub(crate) fn mode(self) -> u32 {
+        match self {
+            Self::Node(_) => libc::S_IFCHR | 0o666,
+            Self::Timeline => libc::S_IFREG | 0o644,
+            Self::Anonymous => 0o600,
+            Self::Folder => libc::S_IFDIR | 0o755,
+        }
+    }
+
+    /// Major and minor number of a device.
+    pub(crate) fn device(self) -> Option<(u32, u32)> {
+        match self {
+            Self::Node(minor) => Some((DRM_MAJOR, minor)),
+            Self::Timeline | Self::Anonymous | Self::Folder => None,
+        }
+    }
+}
+
+/// The major number of DRM devices, and the minor one of the first render node.
+const DRM_MAJOR: u32 = 226;
+const FIRST_RENDER_NODE: u32 = 128;
+
 #[derive(Debug)]
 enum Kind {
     Local(Arc<Device<Local>>),
@@ -41,18 +78,24 @@ thread_local! {
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `body` with our own calls passed on; `None` if we are in it already, or if it panicked.
+/// Runs `body` with our own calls passed on; `None` if we are in it already, or if it panicked. A signal
+/// handler of a thread that sleeps in a wait of ours is not in it: its calls are the program's.
 pub(crate) fn inside<T>(body: impl FnOnce(&'static State) -> T) -> Option<T> {
     let was_inside = IS_INSIDE
         .try_with(|inside| inside.replace(true))
         .unwrap_or(true);
-    if was_inside {
+    let is_handler = was_inside && kernel::wakes_for_handler();
+    if was_inside && !is_handler {
         return None;
     }
     let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         body(STATE.get_or_init(State::from_environment))
     }));
-    let _gone = IS_INSIDE.try_with(|inside| inside.set(false));
+    if is_handler {
+        kernel::sleeps_again();
+    } else {
+        let _gone = IS_INSIDE.try_with(|inside| inside.set(false));
+    }
     match answer {
         Ok(answer) => Some(answer),
         Err(_panic) => {
@@ -99,7 +142,7 @@ impl State {
 
 impl Emulated {
     /// Opens what a path names, if we answer for it.
-    pub(crate) fn open(&self, path: &std::ffi::CStr) -> Option<Result<OwnedFd, Code>> {
+    pub(crate) fn open(&self, path: &CStr) -> Option<Result<OwnedFd, Code>> {
         if path == self.node.as_c_str() {
             return Some(match &self.device {
                 Kind::Local(device) => device.open_client(),
@@ -130,6 +173,47 @@ impl Emulated {
             // SAFETY: the caller's promise.
             Kind::Shared(device) => unsafe { device.serve_at(fd, request, address) },
         }
+    }
+
+    /// What a path names, if we answer for it.
+    pub(crate) fn at(&self, path: &CStr) -> Option<Looked> {
+        let (path, node) = (path.to_bytes(), self.node.to_bytes());
+        let timeline = towpath_sys::drm::SW_SYNC_PATH.as_bytes();
+        if path == node {
+            return Some(self.looked_node());
+        }
+        if path == timeline {
+            return Some(Looked::Timeline);
+        }
+        let path = path.strip_suffix(b"/").unwrap_or(path);
+        let is_folder_of = |file: &[u8]| {
+            let end = file.iter().rposition(|byte| *byte == b'/');
+            end.is_some_and(|end| end > 0 && file.get(..end) == Some(path))
+        };
+        (is_folder_of(node) || is_folder_of(timeline)).then_some(Looked::Folder)
+    }
+
+    /// What a descriptor is, if it is one of ours.
+    pub(crate) fn of(&self, fd: i32) -> Option<Looked> {
+        let description = match &self.device {
+            Kind::Local(device) => device.describe(fd),
+            Kind::Shared(device) => device.describe(fd),
+        };
+        Some(match description? {
+            Description::Node => self.looked_node(),
+            Description::Timeline => Looked::Timeline,
+            _ => Looked::Anonymous,
+        })
+    }
+
+    /// The node with the number that its name ends in.
+    fn looked_node(&self) -> Looked {
+        let name = self.node.to_string_lossy();
+        let digits = name
+            .trim_end_matches(|letter: char| letter.is_ascii_digit())
+            .len();
+        let minor = name.get(digits..).and_then(|digits| digits.parse().ok());
+        Looked::Node(minor.unwrap_or(FIRST_RENDER_NODE))
     }
 
     /// Ends what hung on descriptors that are closed.

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,9 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CHECK(condition)                                                     \
@@ -123,6 +126,88 @@ static void fork_in_a_wait(void)
 	CHECK(pthread_join(thread, &answer) == 0 && answer == &handle);
 }
 
+static volatile int caught;
+
+static void handler(int number)
+{
+	caught = number;
+}
+
+static int64_t now(void)
+{
+	struct timespec now;
+	CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* Waits for what nobody brings while one alarm rings. */
+static int alarmed(int flags, int64_t timeout, uint32_t *handles, uint32_t count)
+{
+	struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+	CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+	struct itimerval soon = {.it_value = {.tv_usec = 50000}};
+	uint64_t points[2] = {1, 1};
+	struct wait wait = {.handles = (uintptr_t)handles, .points = (uintptr_t)points,
+			    .timeout = timeout, .count = count, .flags = 2};
+	caught = 0;
+	CHECK(setitimer(ITIMER_REAL, &soon, NULL) == 0);
+	CHECK(ioctl(node, TIMELINE_WAIT, &wait) == -1);
+	int code = errno;
+	CHECK(caught == SIGALRM);
+	return code;
+}
+
+/* A handler ends a wait, unless it was set to restart calls: then the wait goes on to its time. */
+static void signals_end_waits(void)
+{
+	struct create create = {0};
+	uint32_t handles[2];
+	for (int i = 0; i < 2; i++) {
+		CHECK(ioctl(node, CREATE, &create) == 0);
+		handles[i] = create.handle;
+	}
+	for (uint32_t count = 1; count <= 2; count++) {
+		CHECK(alarmed(0, INT64_MAX, handles, count) == EINTR);
+		CHECK(alarmed(0, now() + INT64_C(60000000000), handles, count) == EINTR);
+		int64_t until = now() + 150000000;
+		CHECK(alarmed(SA_RESTART, until, handles, count) == ETIME && now() >= until);
+	}
+}
+
+static uint32_t awaited;
+
+static void signalling(int number)
+{
+	uint64_t point = 1;
+	struct timeline_array signal = {.handles = (uintptr_t)&awaited,
+					.points = (uintptr_t)&point, .count = 1};
+	int code = errno;
+	caught = ioctl(node, SIGNAL, &signal) == 0 ? number : -errno;
+	errno = code;
+}
+
+/* A handler brings what its own thread waits for. */
+static void a_handler_may_signal(void)
+{
+	for (int flags = 0; flags <= SA_RESTART; flags += SA_RESTART) {
+		struct create create = {0};
+		CHECK(ioctl(node, CREATE, &create) == 0);
+		awaited = create.handle;
+		struct sigaction action = {.sa_handler = signalling, .sa_flags = flags};
+		CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+		struct itimerval soon = {.it_value = {.tv_usec = 50000}};
+		CHECK(setitimer(ITIMER_REAL, &soon, NULL) == 0);
+		uint64_t point = 1;
+		struct wait wait = {.handles = (uintptr_t)&awaited, .points = (uintptr_t)&point,
+				    .timeout = INT64_MAX, .count = 1, .flags = 2};
+		int answer = ioctl(node, TIMELINE_WAIT, &wait);
+		CHECK(caught == SIGALRM);
+		CHECK(answer == 0 || errno == EINTR);
+		wait.timeout = 0;
+		CHECK(ioctl(node, TIMELINE_WAIT, &wait) == 0);
+	}
+}
+
 int main(void)
 {
 	node = open("/dev/dri/renderD128", O_RDWR);
@@ -130,5 +215,7 @@ int main(void)
 	addresses();
 	full_table();
 	fork_in_a_wait();
+	signals_end_waits();
+	a_handler_may_signal();
 	return 0;
 }

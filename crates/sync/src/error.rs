@@ -17,6 +17,10 @@ pub enum Error {
         /// How many objects were waited for.
         objects: usize,
     },
+    /// A signal came first (`EINTR`), and the wait was one that
+    /// [signals end](crate::WaitFor::interruptible).
+    #[error("the wait was ended by a signal")]
+    Interrupted,
     /// A point has no fence yet, and the call is not one that waits for it (`EINVAL`).
     #[error("nothing was submitted at point {point} of object {index}")]
     NotSubmitted {
@@ -65,6 +69,7 @@ impl Error {
     pub fn code(&self) -> i32 {
         match self {
             Self::TimedOut { .. } => libc::ETIME,
+            Self::Interrupted => libc::EINTR,
             Self::NotSubmitted { .. } | Self::WrongDescriptor { .. } => libc::EINVAL,
             Self::SignallerDead { .. } => libc::EOWNERDEAD,
             Self::Damaged { .. } => libc::EUCLEAN,

@@ -24,6 +24,7 @@
     expect(dead_code, reason = "models use the in-process engine only")
 )]
 
+mod asleep;
 pub mod drm;
 mod error;
 mod forks;
@@ -40,5 +41,5 @@ mod time;
 pub mod vtable;
 
 pub use error::{Error, Result};
-pub use provider::{Entry, Progress, Provider, WaitFor, Waited};
+pub use provider::{Entry, Notice, Progress, Provider, WaitFor, Waited};
 pub use time::Deadline;

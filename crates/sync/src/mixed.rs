@@ -272,6 +272,7 @@ impl Doorbell {
                 all: true,
                 submit: true,
                 available: watch.available,
+                interruptible: false,
             };
             match watch.object.look(watch.point, what)? {
                 Look::Ready => tokens.push(watch.token),

@@ -5,6 +5,8 @@ use std::fmt::Debug;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use crate::error::Result;
+use crate::local::ring::Ring;
+use crate::prim::Arc;
 use crate::time::Deadline;
 
 /// One object of a wait and the point of it that is waited for; point zero is the current fence.
@@ -34,6 +36,11 @@ pub struct WaitFor {
     pub submit: bool,
     /// A fence is enough, done or not. Implies `submit`.
     pub available: bool,
+    /// A signal that a handler of this thread took ends the sleep with
+    /// [`Error::Interrupted`](crate::Error::Interrupted), unless the handler was set with `SA_RESTART`: as
+    /// the kernel's requests do, for programs that leave a wait by a signal. Objects of the kernel are
+    /// waited for again all the same.
+    pub interruptible: bool,
 }
 
 impl WaitFor {
@@ -42,12 +49,14 @@ impl WaitFor {
         all: false,
         submit: false,
         available: false,
+        interruptible: false,
     };
     /// All objects done, all submitted before.
     pub const ALL: Self = Self {
         all: true,
         submit: false,
         available: false,
+        interruptible: false,
     };
 
     /// The same, also for points that get their fence later.
@@ -68,6 +77,15 @@ impl WaitFor {
         }
     }
 
+    /// The same, ended by a signal as the kernel's requests are.
+    #[must_use]
+    pub const fn interruptible(self) -> Self {
+        Self {
+            interruptible: true,
+            ..self
+        }
+    }
+
     pub(crate) fn takes_absent(self) -> bool {
         self.submit || self.available
     }
@@ -79,6 +97,17 @@ pub struct Waited {
     /// For a wait on any: the lowest index that was ready when the wait looked. For a wait on all:
     /// the lowest one ready at the first look, if there was one.
     pub first: Option<usize>,
+}
+
+/// What is told once when a fence is done.
+#[derive(Debug)]
+pub struct Notice(pub(crate) Arc<Ring>);
+
+impl From<OwnedFd> for Notice {
+    /// Eight bytes are written to an eventfd or to a socket. Cost: one system call.
+    fn from(fd: OwnedFd) -> Self {
+        Self(Arc::new(Ring::descriptor(fd)))
+    }
 }
 
 /// How far an object is.
@@ -121,12 +150,15 @@ pub trait Provider: Debug + Send + Sync + 'static {
     /// Zero while a fence is pending, one when it is done, a negative code when it ended by failure.
     fn status(&self, fence: &Self::Fence) -> i32;
 
-    /// Writes eight bytes to `fd` when the fence is done; at once if it is.
+    /// Ends a fence by failure: its status is `-code`.
+    fn fail(&self, signaller: Self::Signaller, code: i32);
+
+    /// Gives a notice when the fence is done; at once if it is.
     ///
     /// # Errors
     ///
     /// [`Error::System`](crate::Error::System) where a helper thread is needed and cannot start.
-    fn notify(&self, fence: &Self::Fence, fd: OwnedFd) -> Result<()>;
+    fn notify(&self, fence: &Self::Fence, notice: Notice) -> Result<()>;
 
     /// A fence that is done when all are.
     ///

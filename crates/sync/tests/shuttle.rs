@@ -61,8 +61,7 @@ fn mixed_waits() {
                     .collect();
                 let what = WaitFor {
                     all,
-                    submit: true,
-                    available: false,
+                    ..WaitFor::ANY.for_submit()
                 };
                 let waited = local::wait(&entries, what, Deadline::NEVER).unwrap();
                 if all {

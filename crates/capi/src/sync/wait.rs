@@ -188,6 +188,6 @@ fn wait_for(flags: u32) -> Answer<WaitFor> {
     Ok(WaitFor {
         all: flags & TP_WAIT_ALL != 0,
         submit: flags & TP_WAIT_FOR_SUBMIT != 0,
-        available: false,
+        ..WaitFor::ANY
     })
 }

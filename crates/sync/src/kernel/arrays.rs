@@ -71,6 +71,7 @@ impl<P: Provider> Client<P> {
             all: flags & drm::WAIT_ALL != 0,
             submit: flags & drm::WAIT_FOR_SUBMIT != 0,
             available: flags & drm::WAIT_AVAILABLE != 0,
+            interruptible: true,
         };
         let waited = self
             .device

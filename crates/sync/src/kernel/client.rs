@@ -8,7 +8,8 @@ use towpath_sys::drm::{
     SyncobjTimelineSignal, SyncobjTimelineWait, SyncobjTransfer, SyncobjWait,
 };
 
-use super::files::{Device, File, SyncFile, code};
+use super::files::{Device, File, code};
+use super::parts::SyncFile;
 use super::{Answer, Code};
 use crate::prim::{Arc, Lock};
 use crate::provider::{Entry, Provider, WaitFor};
@@ -156,10 +157,7 @@ impl<P: Provider> Client<P> {
             let fence = provider
                 .fence_of(&object, point)
                 .map_err(|error| code(&error))?;
-            self.device.publish_sync_file(SyncFile {
-                name: [0; 32],
-                fence,
-            })?
+            self.device.publish_sync_file(SyncFile::of_object(fence))?
         } else {
             let object = self.find(argument.handle).or(Err(libc::EINVAL))?;
             self.export(&object)?
@@ -186,7 +184,7 @@ impl<P: Provider> Client<P> {
         }
         let fd = borrow(argument.fd).ok_or(libc::EINVAL)?;
         if argument.flags & drm::FD_SYNC_FILE != 0 {
-            let Some(File::SyncFile(file)) = self.device.file(fd) else {
+            let Some(File::Fences(file)) = self.device.file(fd) else {
                 return Err(libc::EINVAL);
             };
             let point = if argument.flags & drm::FD_TIMELINE != 0 {
@@ -197,12 +195,12 @@ impl<P: Provider> Client<P> {
             let object = self.find(argument.handle)?;
             let provider = &self.device.provider;
             return provider
-                .attach(&object, point, &file.fence)
+                .attach(&object, point, &file.fence(provider)?)
                 .map_err(|error| code(&error));
         }
         let object = match self.device.file(fd) {
             Some(File::Object(object)) => object,
-            Some(File::SyncFile(_) | File::Timeline(_) | File::Client(_)) => {
+            Some(File::Fences(_) | File::Timeline(_) | File::Client(_)) => {
                 return Err(libc::EINVAL);
             }
             None => {
@@ -226,7 +224,7 @@ impl<P: Provider> Client<P> {
                 object: &source,
                 point: argument.src_point,
             };
-            let what = WaitFor::ALL.for_submit().available();
+            let what = WaitFor::ALL.for_submit().available().interruptible();
             provider
                 .wait(&[entry], what, Deadline::after(TRANSFER_WAIT))
                 .map_err(|error| code(&error))?;

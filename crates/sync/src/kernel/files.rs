@@ -6,15 +6,18 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::client::{Client, Handles};
+use super::parts::{Name, Part, SyncFile, Times};
 use super::{Answer, Code, memory};
 use crate::error::Error;
+use crate::local::ring::Ring;
 use crate::prim::{Arc, Lock};
-use crate::provider::Provider;
+use crate::provider::{Notice, Provider};
 
 /// What a render node names: a provider and the descriptors made for it.
 #[derive(Debug)]
@@ -26,14 +29,24 @@ pub struct Device<P: Provider> {
 #[derive(Debug)]
 struct Entry<P: Provider> {
     file: File<P>,
-    ours: OwnedFd,
+    ours: Arc<OwnedFd>,
+    /// What makes a sync file readable.
+    ring: Option<Arc<Ring>>,
+}
+
+impl<P: Provider> Drop for Entry<P> {
+    fn drop(&mut self) {
+        if let Some(ring) = &self.ring {
+            ring.cancel();
+        }
+    }
 }
 
 /// What a descriptor stands for.
 #[derive(Debug)]
 pub(crate) enum File<P: Provider> {
     Object(P::Object),
-    SyncFile(SyncFile<P>),
+    Fences(Arc<SyncFile<P>>),
     Timeline(Arc<Lock<Timeline<P>>>),
     /// An opened render node.
     Client(Arc<Handles<P>>),
@@ -43,28 +56,60 @@ impl<P: Provider> Clone for File<P> {
     fn clone(&self) -> Self {
         match self {
             Self::Object(object) => Self::Object(object.clone()),
-            Self::SyncFile(file) => Self::SyncFile(SyncFile {
-                name: file.name,
-                fence: file.fence.clone(),
-            }),
+            Self::Fences(file) => Self::Fences(Arc::clone(file)),
             Self::Timeline(timeline) => Self::Timeline(Arc::clone(timeline)),
             Self::Client(handles) => Self::Client(Arc::clone(handles)),
         }
     }
 }
 
-/// A fence behind a descriptor.
-#[derive(Debug)]
-pub(crate) struct SyncFile<P: Provider> {
-    pub(crate) name: [u8; 32],
-    pub(crate) fence: P::Fence,
+/// What kind of file a descriptor stands for, for `fstat`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Description {
+    /// An opened render node: a character device.
+    Node,
+    /// An opened software timeline: a plain file of debugfs.
+    Timeline,
+    /// An object or a sync file: a file without a name.
+    Anonymous,
 }
 
 /// A counter with fences at values of it.
 #[derive(Debug)]
 pub(crate) struct Timeline<P: Provider> {
+    pub(crate) name: Arc<Name>,
     pub(crate) value: u32,
-    pub(crate) pending: Vec<(u32, P::Signaller)>,
+    pub(crate) pending: Vec<Pending<P>>,
+    /// At how many pending fences those that nobody has any more are looked for.
+    pub(crate) look_at: usize,
+}
+
+/// Fewer pending fences are not worth a look.
+pub(crate) const LOOK_AT_LEAST: usize = 64;
+
+impl<P: Provider> Timeline<P> {
+    /// Takes out the pending fences that no sync file and no object has. Cost: a look at all of them each
+    /// time that their number has doubled.
+    pub(crate) fn unwanted(&mut self) -> Vec<Pending<P>> {
+        if self.pending.len() < self.look_at {
+            return Vec::new();
+        }
+        let is_unwanted = |pending: &mut Pending<P>| {
+            Arc::strong_count(&pending.times) == 1 && !pending.times.is_kept.load(Ordering::Relaxed)
+        };
+        let unwanted = self.pending.extract_if(.., is_unwanted).collect();
+        self.look_at = LOOK_AT_LEAST.max(self.pending.len() * 2);
+        unwanted
+    }
+}
+
+/// A fence of a software timeline that is not done.
+#[derive(Debug)]
+pub(crate) struct Pending<P: Provider> {
+    pub(crate) at: u32,
+    pub(crate) signaller: P::Signaller,
+    pub(crate) times: Arc<Times>,
 }
 
 impl<P: Provider> Device<P> {
@@ -91,15 +136,35 @@ impl<P: Provider> Device<P> {
             rustix::net::send(&ours, b"1", rustix::net::SendFlags::NOSIGNAL)
                 .map_err(rustix::io::Errno::raw_os_error)?;
         }
-        if let File::SyncFile(sync_file) = &file {
-            let bell = ours.try_clone().map_err(|error| code_of(&error))?;
-            self.provider
-                .notify(&sync_file.fence, bell)
-                .map_err(|error| code(&error))?;
+        let ours = Arc::new(ours);
+        let mut entry = Entry {
+            file,
+            ours: Arc::clone(&ours),
+            ring: None,
+        };
+        if let File::Fences(file) = &entry.file {
+            let ring = Arc::new(Ring::socket(ours));
+            entry.ring = Some(Arc::clone(&ring));
+            self.ring_when_done(file, &ring)?;
         }
         let cookie = cookie(theirs.as_fd()).ok_or(libc::EINVAL)?;
-        drop(self.files.lock().insert(cookie, Entry { file, ours }));
+        drop(self.files.lock().insert(cookie, entry));
         Ok(theirs)
+    }
+
+    /// Rings when all parts of a sync file are done.
+    fn ring_when_done(&self, file: &SyncFile<P>, ring: &Arc<Ring>) -> Answer<()> {
+        let is_pending = |part: &&Part<P>| self.provider.status(&part.fence) == 0;
+        let pending: Vec<&Part<P>> = file.parts().iter().filter(is_pending).collect();
+        let Ok(count @ 1..) = u32::try_from(pending.len()) else {
+            ring.ring();
+            return Ok(());
+        };
+        pending
+            .iter()
+            .zip(Ring::parts(ring, count))
+            .try_for_each(|(part, ring)| self.provider.notify(&part.fence, Notice(ring)))
+            .map_err(|error| code(&error))
     }
 
     /// What a descriptor stands for, if it is one of ours.
@@ -134,27 +199,37 @@ impl<P: Provider> Device<P> {
         address: u64,
     ) -> Option<Result<(), Code>> {
         let fd = super::client::borrow(fd)?;
-        let client = match self.file(fd)? {
-            File::Client(handles) => Some(Client::with(Arc::clone(self), handles)),
-            File::Object(_) | File::SyncFile(_) | File::Timeline(_) => None,
+        let file = self.file(fd)?;
+        let client = match &file {
+            File::Client(handles) => Some(Client::with(Arc::clone(self), Arc::clone(handles))),
+            File::Object(_) | File::Fences(_) | File::Timeline(_) => None,
         };
-        let bytes = (request >> 16) & 0x3fff;
-        let mut argument = match memory::read_bytes(address, bytes) {
+        let mut argument = match take(request, address, client.is_some()) {
             Ok(argument) => argument,
             Err(code) => return Some(Err(code)),
         };
+        let is_client = client.is_some();
         let answer = match client {
             // SAFETY: the caller's promise.
             Some(client) => unsafe { client.ioctl(request, &mut argument) },
-            // SAFETY: the caller's promise.
-            None => unsafe { self.fence_ioctl(fd, request, &mut argument) },
+            None => self.fence_request(&file, request, &mut argument),
         };
-        // Back even if it failed, as the kernel does, unless the request only goes in.
-        let is_read = request >> 31 != 0;
-        if is_read && let Err(code) = memory::write(address, &argument) {
+        // Back even if it failed where the DRM core serves, unless the request only goes in.
+        let goes_back = request & GOES_BACK != 0 && (is_client || answer.is_ok());
+        if goes_back && let Err(code) = memory::write(address, &argument) {
             return Some(Err(code));
         }
         Some(answer)
+    }
+
+    /// What kind of file a descriptor number stands for; `None` if it is none of ours.
+    pub fn describe(&self, fd: i32) -> Option<Description> {
+        let file = self.file(super::client::borrow(fd)?)?;
+        Some(match file {
+            File::Client(_) => Description::Node,
+            File::Timeline(_) => Description::Timeline,
+            File::Object(_) | File::Fences(_) => Description::Anonymous,
+        })
     }
 
     /// Number of descriptors that are still open somewhere. Drops what closed ones held.
@@ -190,8 +265,36 @@ impl<P: Provider> Device<P> {
             .collect();
         // Outside the lock: ending the fences of a timeline rings sync files.
         drop(files);
-        drop(dropped);
+        for entry in dropped {
+            if let File::Timeline(timeline) = &entry.file {
+                let pending = std::mem::take(&mut timeline.lock().pending);
+                for pending in pending {
+                    pending.times.note_end();
+                    self.provider.fail(pending.signaller, libc::ENOENT);
+                }
+            }
+        }
     }
+}
+
+/// The bit of a request's number that says that its struct is read by the kernel.
+const GOES_IN: u32 = 1 << 30;
+/// The bit that says that its struct is written.
+const GOES_BACK: u32 = 1 << 31;
+
+/// The caller's struct, of the size that the request encodes. The DRM core takes zeros for one that does
+/// not go in; the requests of sync files are refused before they do anything if the answer cannot be
+/// written.
+fn take(request: u32, address: u64, is_client: bool) -> Answer<Vec<u8>> {
+    let bytes = (request >> 16) & 0x3fff;
+    if is_client && request & GOES_IN == 0 {
+        return Ok(vec![0; usize::try_from(bytes).unwrap_or(0)]);
+    }
+    let argument = memory::read_bytes(address, bytes)?;
+    if !is_client && request & GOES_BACK != 0 {
+        memory::write(address, &argument)?;
+    }
+    Ok(argument)
 }
 
 /// The socket's number, unique until the machine restarts; `None` if this is no socket.

@@ -9,16 +9,30 @@
 //! ignored without it; a wait on no objects succeeds; unknown flags of TRANSFER are refused).
 //!
 //! Known differences: a wait is exact to the nanosecond, not to the scheduler tick; fences of a
-//! software timeline end when the next call notices that its last descriptor is closed.
+//! software timeline end when the next call notices that its last descriptor is closed; a sync file made
+//! from an object lists one fence, whatever was imported there.
 
 mod arrays;
 mod client;
 mod files;
 mod memory;
+mod parts;
 mod sync_file;
 
 pub use client::Client;
-pub use files::Device;
+pub use files::{Description, Device};
+
+/// Lets this thread serve a request that a signal handler makes while a request of the same thread sleeps:
+/// returns whether it does sleep, and takes it as awake until [`sleeps_again`].
+#[must_use]
+pub fn wakes_for_handler() -> bool {
+    crate::asleep::set(false)
+}
+
+/// Takes back [`wakes_for_handler`] before the handler goes on.
+pub fn sleeps_again() {
+    crate::asleep::set(true);
+}
 
 /// A code of `errno.h`.
 pub type Code = i32;

@@ -2,12 +2,16 @@
 
 use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd};
 
+use std::sync::atomic::Ordering;
+
 use towpath_sys::drm::{
-    Layout, SwSyncCreateFence, SwSyncInc, SyncFenceInfo, SyncFileInfo, SyncMerge,
+    Layout, SwSyncCreateFence, SwSyncGetDeadline, SwSyncInc, SyncFileInfo, SyncMerge,
+    SyncSetDeadline,
 };
 
 use super::client::{borrow, serve};
-use super::files::{Device, File, SyncFile, Timeline, code};
+use super::files::{Device, File, LOOK_AT_LEAST, Pending, Timeline, code};
+use super::parts::{Name, Part, SyncFile, Times, is_reached};
 use super::{Answer, Code, memory};
 use crate::prim::{Arc, Lock};
 use crate::provider::Provider;
@@ -19,15 +23,18 @@ impl<P: Provider> Device<P> {
     ///
     /// `EMFILE`, `ENFILE`, `ENOMEM`.
     pub fn open_timeline(&self) -> Result<OwnedFd, Code> {
+        let name = rustix::thread::name().map(std::ffi::CString::into_bytes);
         let timeline = Timeline {
+            name: Name::new(SW_SYNC, name.unwrap_or_default()),
             value: 0,
             pending: Vec::new(),
+            look_at: LOOK_AT_LEAST,
         };
         self.publish(File::Timeline(Arc::new(Lock::new(timeline))), false)
     }
 
     pub(crate) fn publish_sync_file(&self, file: SyncFile<P>) -> Answer<OwnedFd> {
-        self.publish(File::SyncFile(file), false)
+        self.publish(File::Fences(Arc::new(file)), false)
     }
 
     /// Serves a request on a sync file or software timeline of this device.
@@ -46,19 +53,35 @@ impl<P: Provider> Device<P> {
         request: u32,
         argument: &mut [u8],
     ) -> Result<(), Code> {
-        match (self.file(fd), request) {
-            (Some(File::SyncFile(file)), SyncMerge::REQUEST) => {
-                serve(argument, |argument| self.merge(&file, argument))
+        let file = self.file(fd).ok_or(libc::ENOTTY)?;
+        self.fence_request(&file, request, argument)
+    }
+
+    pub(crate) fn fence_request(
+        &self,
+        file: &File<P>,
+        request: u32,
+        argument: &mut [u8],
+    ) -> Answer<()> {
+        match (file, request) {
+            (File::Fences(file), SyncMerge::REQUEST) => {
+                serve(argument, |argument| self.merge(file, argument))
             }
-            (Some(File::SyncFile(file)), SyncFileInfo::REQUEST) => {
-                serve(argument, |argument| self.info(&file, argument))
+            (File::Fences(file), SyncFileInfo::REQUEST) => {
+                serve(argument, |argument| self.info(file, argument))
             }
-            (Some(File::Timeline(timeline)), SwSyncCreateFence::REQUEST) => {
-                serve(argument, |argument| self.create_fence(&timeline, argument))
+            (File::Fences(file), SyncSetDeadline::REQUEST) => {
+                serve(argument, |argument| set_deadline(file, argument))
             }
-            (Some(File::Timeline(timeline)), SwSyncInc::REQUEST) => {
+            (File::Timeline(_), SwSyncGetDeadline::REQUEST) => {
+                serve(argument, |argument| self.deadline(argument))
+            }
+            (File::Timeline(timeline), SwSyncCreateFence::REQUEST) => {
+                serve(argument, |argument| self.create_fence(timeline, argument))
+            }
+            (File::Timeline(timeline), SwSyncInc::REQUEST) => {
                 serve(argument, |argument: &mut SwSyncInc| {
-                    self.increase(&timeline, argument.by);
+                    self.increase(timeline, argument.by);
                     Ok(())
                 })
             }
@@ -71,17 +94,12 @@ impl<P: Provider> Device<P> {
             return Err(libc::EINVAL);
         }
         let second = borrow(argument.fd2).and_then(|fd| self.file(fd));
-        let Some(File::SyncFile(second)) = second else {
+        let Some(File::Fences(second)) = second else {
             return Err(libc::ENOENT);
         };
-        let fence = self
-            .provider
-            .join(&file.fence, &second.fence)
-            .map_err(|error| code(&error))?;
-        let merged = self.publish_sync_file(SyncFile {
-            name: argument.name,
-            fence,
-        })?;
+        let both = [file, &second];
+        let merged = SyncFile::merged(&self.provider, argument.name, both)?;
+        let merged = self.publish_sync_file(merged)?;
         argument.fence = merged.into_raw_fd();
         Ok(())
     }
@@ -90,23 +108,50 @@ impl<P: Provider> Device<P> {
         if argument.flags != 0 || argument.pad != 0 {
             return Err(libc::EINVAL);
         }
-        let status = self.provider.status(&file.fence);
-        argument.status = status;
-        argument.name = file.name;
+        let count = u32::try_from(file.parts().len()).unwrap_or(u32::MAX);
         if argument.num_fences == 0 {
-            argument.num_fences = 1;
-            return Ok(());
+            argument.status = file.status(&self.provider);
+        } else if argument.num_fences < count {
+            return Err(libc::EINVAL);
+        } else {
+            argument.status = 1;
+            let mut bytes = Vec::new();
+            for part in file.parts() {
+                let status = self.provider.status(&part.fence);
+                bytes.extend_from_slice(&part.info(status).to_bytes());
+                if argument.status > 0 {
+                    argument.status = status;
+                }
+            }
+            memory::write(argument.sync_fence_info, &bytes)?;
         }
-        let info = SyncFenceInfo {
-            obj_name: [0; 32],
-            driver_name: *b"towpath\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
-            status,
-            flags: 0,
-            timestamp_ns: 0,
-        };
-        memory::write(argument.sync_fence_info, &info.to_bytes())?;
-        argument.num_fences = 1;
+        argument.name = file.text();
+        argument.num_fences = count;
         Ok(())
+    }
+
+    /// The earliest deadline that was set on a fence of a software timeline.
+    fn deadline(&self, argument: &mut SwSyncGetDeadline) -> Answer<()> {
+        if argument.deadline_ns != 0 || argument.pad != 0 {
+            return Err(libc::EINVAL);
+        }
+        let file = borrow(argument.fence_fd).and_then(|fd| self.file(fd));
+        let Some(File::Fences(file)) = file else {
+            return Err(libc::EINVAL);
+        };
+        let [part] = file.parts() else {
+            return Err(libc::EINVAL);
+        };
+        if part.timeline.driver != SW_SYNC {
+            return Err(libc::EINVAL);
+        }
+        match part.times.deadline.load(Ordering::Relaxed) {
+            u64::MAX => Err(libc::ENOENT),
+            deadline => {
+                argument.deadline_ns = deadline;
+                Ok(())
+            }
+        }
     }
 
     fn create_fence(
@@ -115,39 +160,79 @@ impl<P: Provider> Device<P> {
         argument: &mut SwSyncCreateFence,
     ) -> Answer<()> {
         let (signaller, fence) = self.provider.fence().map_err(|error| code(&error))?;
-        let file = SyncFile {
-            name: argument.name,
+        let times = Times::new();
+        let name = Arc::clone(&timeline.lock().name);
+        let fd = self.publish_sync_file(SyncFile::of(Part {
             fence,
+            timeline: name,
+            number: argument.value,
+            times: Arc::clone(&times),
+        }))?;
+        let pending = Pending {
+            at: argument.value,
+            signaller,
+            times,
         };
-        let fd = self.publish_sync_file(file)?;
         let mut timeline = timeline.lock();
-        if is_reached(timeline.value, argument.value) {
+        if is_reached(timeline.value, pending.at) {
             drop(timeline);
-            self.provider.end(signaller);
+            self.end(pending);
         } else {
-            timeline.pending.push((argument.value, signaller));
+            timeline.pending.push(pending);
+            let unwanted = timeline.unwanted();
+            drop(timeline);
+            drop(unwanted);
         }
         argument.fence = fd.into_raw_fd();
         Ok(())
     }
 
+    /// Raises a timeline. By more than half the range it goes in steps, as in the kernel: what is passed
+    /// on the way is done.
     fn increase(&self, timeline: &Lock<Timeline<P>>, by: u32) {
+        let mut left = by;
+        while left > STEP_MAX {
+            self.step(timeline, STEP_MAX);
+            left -= STEP_MAX;
+        }
+        self.step(timeline, left);
+    }
+
+    fn step(&self, timeline: &Lock<Timeline<P>>, by: u32) {
         let ended: Vec<_> = {
             let mut timeline = timeline.lock();
             timeline.value = timeline.value.wrapping_add(by);
             let value = timeline.value;
             timeline
                 .pending
-                .extract_if(.., |(at, _)| is_reached(value, *at))
+                .extract_if(.., |pending| is_reached(value, pending.at))
                 .collect()
         };
-        for (_, signaller) in ended {
-            self.provider.end(signaller);
+        for pending in ended {
+            self.end(pending);
         }
+    }
+
+    fn end(&self, pending: Pending<P>) {
+        pending.times.note_end();
+        self.provider.end(pending.signaller);
     }
 }
 
-/// Values wrap, as the kernel's do: reached is at most half the range behind.
-fn is_reached(value: u32, at: u32) -> bool {
-    value.wrapping_sub(at) < 1 << 31
+/// The most that a software timeline grows in one step.
+const STEP_MAX: u32 = i32::MAX.unsigned_abs();
+/// The driver's name of software timelines.
+const SW_SYNC: &str = "sw_sync";
+
+fn set_deadline<P: Provider>(file: &SyncFile<P>, argument: &mut SyncSetDeadline) -> Answer<()> {
+    if argument.pad != 0 {
+        return Err(libc::EINVAL);
+    }
+    for part in file.parts() {
+        // Relaxed: a hint.
+        part.times
+            .deadline
+            .fetch_min(argument.deadline_ns, Ordering::Relaxed);
+    }
+    Ok(())
 }

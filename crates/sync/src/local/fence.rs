@@ -4,8 +4,6 @@
 //! made of are. Joined fences carry the rule that a timeline's point is done only when all points
 //! added before it are.
 
-use std::os::fd::OwnedFd;
-
 use crate::local::ring::Ring;
 use crate::local::wait::{IDLE, IN_FENCE, List, Node, Wakes};
 use crate::prim::atomic::{AtomicI32, AtomicU32, Ordering};
@@ -244,9 +242,4 @@ impl Drop for Signaller {
     fn drop(&mut self) {
         self.end(-libc::ENOENT);
     }
-}
-
-/// A descriptor to write to when the fence is done.
-pub(crate) fn ring_on(fence: &Fence, fd: OwnedFd) {
-    fence.ring_when_done(Arc::new(Ring::descriptor(fd)));
 }

@@ -8,7 +8,7 @@ use crate::local::ring::Ring;
 use crate::local::wait::{FIRED, IDLE, IN_FENCE, IN_OBJECT, List, Node, Wakes};
 use crate::payload::{self, FenceLike, Payload};
 use crate::prim::atomic::{AtomicU32, AtomicU64, Ordering};
-use crate::prim::{Arc, Guard, Lock};
+use crate::prim::{Arc, Guard, Lock, Token};
 
 /// Where a point of an object stands.
 pub(crate) type Standing = payload::Standing<Arc<Fence>>;
@@ -231,8 +231,25 @@ impl Object {
     }
 
     /// Gives waiting nodes and rings the fences they waited for.
-    #[cold]
+    #[inline(never)]
     fn settle<'a>(&'a self, mut state: Guard<'a, State>) {
+        if state.rings.is_empty()
+            && let Some(node) = state.waiters.only()
+        {
+            // The usual case: one thread waits.
+            let token = state.settle_node(node);
+            drop(state);
+            if let Some(token) = token {
+                token.wake();
+            }
+            return;
+        }
+        self.settle_all(state);
+    }
+
+    /// [`Self::settle`] for more than one waiter.
+    #[inline(never)]
+    fn settle_all<'a>(&'a self, mut state: Guard<'a, State>) {
         let State { payload, rings, .. } = &mut *state;
         let mut ready = Vec::new();
         rings.retain(|waiting| match payload.standing(waiting.point) {
@@ -293,24 +310,31 @@ impl State {
             // SAFETY: the node is in the list, which we hold locked: its frame waits.
             let here = unsafe { &*node };
             next = here.next();
-            match self.payload.standing(here.point.get()) {
-                Standing::Absent => {}
-                Standing::Pending(fence) if !here.available.get() => {
-                    self.unlink(here);
-                    if !fence.wait_here(here) {
-                        // It ended this moment: back into the list to leave it as ready.
-                        self.link(here);
-                        // SAFETY: linked just now.
-                        wakes.push(unsafe { self.waiters.fire(node) });
-                    }
-                }
-                Standing::Pending(_) | Standing::Reached => {
-                    // SAFETY: the node is in this list.
-                    wakes.push(unsafe { self.waiters.fire(node) });
-                }
-            }
+            wakes.push(self.settle_node(node));
         }
         true
+    }
+
+    /// Moves one waiting node to the fence that its point has by now, or takes it out as ready; returns
+    /// whom to wake. `node` is in this list.
+    #[inline]
+    fn settle_node(&mut self, node: *const Node) -> Option<Token> {
+        // SAFETY: the node is in the list, which we hold locked: its frame waits.
+        let here = unsafe { &*node };
+        match self.payload.standing(here.point.get()) {
+            Standing::Absent => return None,
+            Standing::Pending(fence) if !here.available.get() => {
+                self.unlink(here);
+                if fence.wait_here(here) {
+                    return None;
+                }
+                // It ended this moment: back into the list to leave it as ready.
+                self.link(here);
+            }
+            Standing::Pending(_) | Standing::Reached => {}
+        }
+        // SAFETY: the node is in this list.
+        unsafe { self.waiters.fire(node) }
     }
 }
 

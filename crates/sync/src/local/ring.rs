@@ -1,9 +1,9 @@
 //! What is told once when an object or a fence is ready, other than a thread asleep in a wait.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::task::Waker;
 
-use crate::prim::atomic::{AtomicBool, Ordering};
+use crate::prim::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::prim::{Arc, Lock};
 
 /// A one-shot notice.
@@ -17,12 +17,22 @@ pub(crate) struct Ring {
 enum Target {
     /// One is added.
     Eventfd(OwnedFd),
-    /// Eight bytes are sent: the other end becomes readable.
-    Socket(OwnedFd),
+    /// Eight bytes are sent: the other end becomes readable. Given up when cancelled, which may be long
+    /// before the last list forgets the ring.
+    Socket(Lock<Option<Arc<OwnedFd>>>),
     /// A future's task.
     Task(Lock<Option<Waker>>),
     /// A doorbell: the token is put down, then its eventfd rung.
     Bell(Arc<Bell>, u64),
+    /// One of several that must all have rung.
+    Part(Arc<Parts>),
+}
+
+/// What rings another ring when all of it has rung.
+#[derive(Debug)]
+struct Parts {
+    missing: AtomicU32,
+    then: Arc<Ring>,
 }
 
 /// A doorbell's eventfd and the tokens of what rang it.
@@ -45,13 +55,43 @@ impl Ring {
     pub(crate) fn descriptor(fd: OwnedFd) -> Self {
         let is_socket = rustix::net::sockopt::socket_type(&fd).is_ok();
         let target = if is_socket {
-            Target::Socket(fd)
+            Target::Socket(Lock::new(Some(Arc::new(fd))))
         } else {
             Target::Eventfd(fd)
         };
         Self {
             is_live: AtomicBool::new(true),
             target,
+        }
+    }
+
+    /// A ring that makes the other end readable.
+    pub(crate) fn socket(fd: Arc<OwnedFd>) -> Self {
+        Self {
+            is_live: AtomicBool::new(true),
+            target: Target::Socket(Lock::new(Some(fd))),
+        }
+    }
+
+    /// As many rings as asked for; `then` rings when all of them have.
+    pub(crate) fn parts(then: &Arc<Self>, count: u32) -> impl Iterator<Item = Arc<Self>> {
+        let parts = Arc::new(Parts {
+            missing: AtomicU32::new(count),
+            then: Arc::clone(then),
+        });
+        (0..count).map(move |_| {
+            Arc::new(Self {
+                is_live: AtomicBool::new(true),
+                target: Target::Part(Arc::clone(&parts)),
+            })
+        })
+    }
+
+    /// Its eventfd, if it has one.
+    pub(crate) fn eventfd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.target {
+            Target::Eventfd(fd) => Some(fd.as_fd()),
+            Target::Socket(_) | Target::Task(_) | Target::Bell(..) | Target::Part(_) => None,
         }
     }
 
@@ -82,8 +122,16 @@ impl Ring {
                 let _written = rustix::io::write(fd, &one);
             }
             Target::Socket(fd) => {
+                let fd = fd.lock().take();
                 // The other end may be closed: no SIGPIPE for that.
-                let _sent = rustix::net::send(fd, &one, rustix::net::SendFlags::NOSIGNAL);
+                let _sent =
+                    fd.map(|fd| rustix::net::send(&*fd, &one, rustix::net::SendFlags::NOSIGNAL));
+            }
+            Target::Part(parts) => {
+                // AcqRel: the last one sees what led to the others.
+                if parts.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
+                    parts.then.ring();
+                }
             }
             Target::Bell(bell, token) => bell.ring(*token),
             Target::Task(waker) => {
@@ -98,8 +146,10 @@ impl Ring {
     /// Takes the notice back.
     pub(crate) fn cancel(&self) {
         self.is_live.store(false, Ordering::Release);
-        if let Target::Task(waker) = &self.target {
-            drop(waker.lock().take());
+        match &self.target {
+            Target::Task(waker) => drop(waker.lock().take()),
+            Target::Socket(fd) => drop(fd.lock().take()),
+            Target::Eventfd(_) | Target::Bell(..) | Target::Part(_) => {}
         }
     }
 
@@ -116,6 +166,10 @@ impl Ring {
     /// Whether it may still be rung.
     pub(crate) fn is_live(&self) -> bool {
         self.is_live.load(Ordering::Acquire)
+            && match &self.target {
+                Target::Part(parts) => parts.then.is_live(),
+                Target::Eventfd(_) | Target::Socket(_) | Target::Task(_) | Target::Bell(..) => true,
+            }
     }
 }
 

@@ -17,6 +17,7 @@
 use std::cell::Cell;
 use std::ptr;
 
+use crate::error::{Error, Result};
 use crate::local::fence::Fence;
 use crate::prim::atomic::{AtomicU32, Ordering};
 use crate::prim::{Arc, Futex, Token};
@@ -60,21 +61,34 @@ impl Waiter {
         self.futex.word().load(Ordering::Acquire) == DONE
     }
 
-    /// Sleeps until done or `deadline`; returns whether it is done.
-    pub(crate) fn sleep(&self, deadline: Deadline) -> bool {
+    /// Sleeps until done or `deadline`, or until a signal if it is to end the sleep; `objects` is for the
+    /// error.
+    pub(crate) fn sleep(
+        &self,
+        deadline: Deadline,
+        interruptible: bool,
+        objects: usize,
+    ) -> Result<()> {
         let word = self.futex.word();
         loop {
             // Acquire on failure: DONE was stored by `count_down`.
             let seen = word.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire);
             if seen == Err(DONE) {
-                return true;
+                return Ok(());
             }
             if deadline.has_passed() {
-                return self.is_done();
+                return if self.is_done() {
+                    Ok(())
+                } else {
+                    Err(Error::TimedOut { objects })
+                };
             }
-            self.futex.wait(ASLEEP, deadline);
+            let is_interrupted = self.futex.wait(ASLEEP, deadline, interruptible);
             if self.is_done() {
-                return true;
+                return Ok(());
+            }
+            if is_interrupted && interruptible {
+                return Err(Error::Interrupted);
             }
         }
     }
@@ -205,6 +219,12 @@ impl List {
         }
         node.next.set(ptr::null());
         node.previous.set(ptr::null());
+    }
+
+    /// The node, if there is exactly one.
+    #[inline]
+    pub(crate) fn only(&self) -> Option<*const Node> {
+        (!self.first.is_null() && ptr::eq(self.first, self.last)).then_some(self.first)
     }
 
     /// The first node.

@@ -6,4 +6,4 @@
 
 mod native;
 
-pub(crate) use native::{Arc, Futex, Guard, Lock, Token, atomic};
+pub(crate) use native::{Arc, Futex, Guard, Lock, Token, atomic, wait_restarted};

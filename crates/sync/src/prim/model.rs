@@ -52,14 +52,18 @@ impl Futex {
         &self.word
     }
 
-    pub(crate) fn wait(&self, expected: u32, deadline: Deadline) {
+    /// No signal comes in a model.
+    pub(crate) fn wait(&self, expected: u32, deadline: Deadline, _interruptible: bool) -> bool {
         if deadline.has_passed() {
-            return;
+            return false;
         }
-        let Ok(guard) = self.queue.lock() else { return };
+        let Ok(guard) = self.queue.lock() else {
+            return false;
+        };
         if self.word.load(Ordering::SeqCst) == expected {
             let _answer = self.sleepers.wait(guard);
         }
+        false
     }
 
     /// Wakes at once: a model has no stale addresses.

@@ -7,6 +7,7 @@
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 
+use crate::asleep;
 use crate::time::Deadline;
 
 pub(crate) use std::sync::Arc;
@@ -115,26 +116,63 @@ impl Futex {
         &self.word
     }
 
-    /// Sleeps while the word is `expected`, until `deadline` or a wake-up. May return early.
+    /// Sleeps while the word is `expected`, until `deadline` or a wake-up. May return early. Returns
+    /// whether a signal ended the sleep, which only an `interruptible` one need tell truly.
     ///
     /// Cost: one system call.
-    pub(crate) fn wait(&self, expected: u32, deadline: Deadline) {
+    pub(crate) fn wait(&self, expected: u32, deadline: Deadline, interruptible: bool) -> bool {
+        use rustix::thread::futex;
+        if interruptible && deadline != Deadline::NEVER {
+            let mut word = futex::Wait::new();
+            word.val = u64::from(expected);
+            word.uaddr = futex::WaitPtr::new(self.word.as_ptr().cast());
+            word.flags = futex::WaitFlags::SIZE_U32 | futex::WaitFlags::PRIVATE;
+            return is_interrupted(asleep::during(|| wait_restarted(&[word], deadline)));
+        }
+        if interruptible {
+            return is_interrupted(asleep::during(|| self.sleep(expected, deadline)));
+        }
+        is_interrupted(self.sleep(expected, deadline))
+    }
+
+    fn sleep(&self, expected: u32, deadline: Deadline) -> rustix::io::Result<()> {
+        use rustix::thread::futex;
         let timeout = deadline.timespec();
         // FUTEX_WAIT_BITSET takes an absolute CLOCK_MONOTONIC time; FUTEX_WAIT a relative one.
-        // The answer does not matter: the caller looks at the word and at the clock again.
-        let _answer = rustix::thread::futex::wait_bitset(
+        // Else the answer does not matter: the caller looks at the word and at the clock again.
+        futex::wait_bitset(
             &self.word,
-            rustix::thread::futex::Flags::PRIVATE,
+            futex::Flags::PRIVATE,
             expected,
             timeout.as_ref(),
             std::num::NonZeroU32::MAX,
-        );
+        )
     }
 
     /// What wakes the sleeper later, even if the word is gone by then.
     pub(crate) fn token(&self) -> Token {
         Token(std::ptr::from_ref(&self.word).expose_provenance())
     }
+}
+
+/// Sleeps on words in the one call that goes on after a handler with `SA_RESTART` though it has a
+/// deadline: a futex of its own answers `EINTR` then. Linux 5.16; before, the sleep ends at once.
+pub(crate) fn wait_restarted(
+    words: &[rustix::thread::futex::Wait],
+    deadline: Deadline,
+) -> rustix::io::Result<()> {
+    let timeout = deadline.timespec();
+    rustix::thread::futex::waitv(
+        words,
+        rustix::thread::futex::WaitvFlags::empty(),
+        timeout.as_ref(),
+        rustix::thread::futex::ClockId::Monotonic,
+    )
+    .map(drop)
+}
+
+fn is_interrupted(answer: rustix::io::Result<()>) -> bool {
+    answer == Err(rustix::io::Errno::INTR)
 }
 
 /// The address of a sleeper's word.

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::local::ring::Ring;
 use crate::payload::{Payload, Standing};
 use crate::prim::Lock;
-use crate::provider::{Entry, Progress, Provider, WaitFor, Waited};
+use crate::provider::{Entry, Notice, Progress, Provider, WaitFor, Waited};
 use crate::time::Deadline;
 
 mod arena;
@@ -231,6 +231,13 @@ impl Shared {
         Ok(None)
     }
 
+    /// One more arena, to which new fences go.
+    fn fresh_arena(&self) -> Result<Arc<Arena>> {
+        let fresh = Arena::create(Arc::clone(&self.inner.peers))?.counted();
+        self.inner.arenas.lock().push(Arc::clone(&fresh));
+        Ok(fresh)
+    }
+
     /// The arena that new fences go to.
     fn arena(&self) -> Result<Arc<Arena>> {
         let mut arenas = self.inner.arenas.lock();
@@ -287,14 +294,19 @@ impl Provider for Shared {
         if let Some(object) = Self::create_in(&arena, signaled)? {
             return Ok(object);
         }
-        let fresh = Arena::create(Arc::clone(&self.inner.peers))?.counted();
-        self.inner.arenas.lock().push(Arc::clone(&fresh));
+        let fresh = self.fresh_arena()?;
         Self::create_in(&fresh, signaled)?.ok_or(Error::Full { what: "object" })
     }
 
     fn fence(&self) -> Result<(Signaller, Fence)> {
-        let arena = self.arena()?;
-        let id = arena.raw_fence()?;
+        let mut arena = self.arena()?;
+        let id = match arena.raw_fence() {
+            Err(Error::Full { .. }) => {
+                arena = self.fresh_arena()?;
+                arena.raw_fence()?
+            }
+            answer => answer?,
+        };
         let fence = Fence {
             place: Some((Arc::clone(&arena), id)),
         };
@@ -317,8 +329,15 @@ impl Provider for Shared {
         }
     }
 
-    fn notify(&self, fence: &Fence, fd: OwnedFd) -> Result<()> {
-        let ring = Arc::new(Ring::descriptor(fd));
+    fn fail(&self, signaller: Signaller, code: i32) {
+        signaller
+            .arena
+            .end_fence(signaller.id, -code.clamp(1, 4095));
+        self.inner.bridge.ring_ready();
+    }
+
+    fn notify(&self, fence: &Fence, notice: Notice) -> Result<()> {
+        let ring = notice.0;
         match &fence.place {
             Some((arena, id))
                 if matches!(arena.fence_state(*id, Reap::Look), State::Pending(..)) =>

@@ -8,14 +8,16 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use rustix::thread::futex::{self, WaitFlags, WaitPtr, WaitvFlags};
+use rustix::thread::futex::{self, WaitFlags, WaitPtr};
 
 use super::Object;
 use super::arena::Arena;
 use super::fences::{Reap, State};
+use crate::asleep;
 use crate::error::{Error, Result};
 use crate::inline::Inline;
 use crate::payload::Standing;
+use crate::prim::wait_restarted;
 use crate::provider::{Entry, WaitFor, Waited};
 use crate::time::Deadline;
 
@@ -58,7 +60,9 @@ pub(crate) fn wait(
     if let Some(waited) = known(entries, what)? {
         return Ok(waited);
     }
-    if entries.len() <= FEW {
+    if entries.len() == 1 {
+        wait_within::<1, 1>(entries, what, deadline)
+    } else if entries.len() <= FEW {
         wait_within::<FEW, FEW_WORDS>(entries, what, deadline)
     } else {
         wait_within::<INLINE, INLINE_WORDS>(entries, what, deadline)
@@ -115,12 +119,15 @@ fn wait_within<const OBJECTS: usize, const WORDS: usize>(
             });
         }
         watch(entries, seen.as_slice())?;
-        counted.sleep::<WORDS>(deadline);
+        let is_interrupted = counted.sleep::<WORDS>(deadline, what.interruptible);
         is_first_look = false;
         drop(counted);
         if let Some(waited) = known(entries, what)? {
             let first = if what.all { first_of_all } else { waited.first };
             return Ok(Waited { first });
+        }
+        if is_interrupted && what.interruptible {
+            return Err(Error::Interrupted);
         }
     }
 }
@@ -200,26 +207,35 @@ impl<'w, 'a> Counted<'w, 'a> {
         outcome.map(|()| counted)
     }
 
-    /// Sleeps; may return early.
-    fn sleep<const WORDS: usize>(&self, deadline: Deadline) {
+    /// Sleeps; may return early. Returns whether a signal ended the sleep, which only an `interruptible`
+    /// one need tell truly.
+    fn sleep<const WORDS: usize>(&self, deadline: Deadline, interruptible: bool) -> bool {
         let words = || self.words.iter().flatten();
         let until = if words().any(|word| word.arena.peers.is_blind()) {
             deadline.min(Deadline::after(LOOK_AROUND))
         } else {
             deadline
         };
-        // The answer does not matter: the caller looks at the words and at the clock again.
-        let _answer = if let [Some(word)] = self.words {
-            sleep_on_one(word, until)
-        } else if self.words.len() < WORDS_MAX {
-            let mut waits = Inline::<futex::Wait, WORDS>::new(futex::Wait::new());
-            for word in words() {
-                waits.push(wait_of(word.futex, word.expected));
+        // Else the answer does not matter: the caller looks at the words and at the clock again.
+        let sleep = || {
+            if let [Some(word)] = self.words {
+                sleep_on_one(word, until, interruptible)
+            } else if self.words.len() < WORDS_MAX {
+                let mut waits = Inline::<futex::Wait, WORDS>::new(futex::Wait::new());
+                for word in words() {
+                    waits.push(wait_of(word.futex, word.expected));
+                }
+                wait_restarted(waits.as_slice(), until)
+            } else {
+                sleep_on_groups(words(), until)
             }
-            sleep_on(waits.as_slice(), until)
-        } else {
-            sleep_on_groups(words(), until)
         };
+        let answer = if interruptible {
+            asleep::during(sleep)
+        } else {
+            sleep()
+        };
+        answer == Err(rustix::io::Errno::INTR)
     }
 }
 
@@ -295,8 +311,16 @@ fn wait_of(word: &AtomicU32, expected: u32) -> futex::Wait {
     wait
 }
 
-/// One word: the kernel allocates nothing for it.
-fn sleep_on_one(word: &Word<'_>, deadline: Deadline) -> rustix::io::Result<usize> {
+/// One word: the kernel allocates nothing for it, unless a signal is to end the sleep (see
+/// [`wait_restarted`]).
+fn sleep_on_one(
+    word: &Word<'_>,
+    deadline: Deadline,
+    interruptible: bool,
+) -> rustix::io::Result<()> {
+    if interruptible && deadline != Deadline::NEVER {
+        return wait_restarted(&[wait_of(word.futex, word.expected)], deadline);
+    }
     let timeout = deadline.timespec();
     // Of the two calls with a timeout this one takes it as an absolute CLOCK_MONOTONIC time.
     futex::wait_bitset(
@@ -306,17 +330,6 @@ fn sleep_on_one(word: &Word<'_>, deadline: Deadline) -> rustix::io::Result<usize
         timeout.as_ref(),
         std::num::NonZeroU32::MAX,
     )
-    .map(|()| 0)
-}
-
-fn sleep_on(waits: &[futex::Wait], deadline: Deadline) -> rustix::io::Result<usize> {
-    let timeout = deadline.timespec();
-    futex::waitv(
-        waits,
-        WaitvFlags::empty(),
-        timeout.as_ref(),
-        futex::ClockId::Monotonic,
-    )
 }
 
 /// More words than one sleep takes: sleeps on the event word of each arena, which grows with every
@@ -324,7 +337,7 @@ fn sleep_on(waits: &[futex::Wait], deadline: Deadline) -> rustix::io::Result<usi
 fn sleep_on_groups<'a>(
     words: impl Iterator<Item = &'a Word<'a>>,
     deadline: Deadline,
-) -> rustix::io::Result<usize> {
+) -> rustix::io::Result<()> {
     let words: Vec<&Word<'_>> = words.collect();
     let mut arenas: Vec<&Arena> = Vec::new();
     for word in &words {
@@ -346,9 +359,9 @@ fn sleep_on_groups<'a>(
         .iter()
         .any(|word| word.futex.load(Ordering::SeqCst) != word.expected);
     let answer = if changed {
-        Ok(0)
+        Ok(())
     } else {
-        sleep_on(&waits, deadline)
+        wait_restarted(&waits, deadline)
     };
     for arena in arenas.iter().take(WORDS_MAX) {
         arena.header().group_waiters.fetch_sub(1, Ordering::SeqCst);

@@ -16,8 +16,14 @@ struct FaceClient<P: Provider>(Client<P>);
 
 impl<P: Provider> conformance::Client for FaceClient<P> {
     unsafe fn request(&self, request: u32, argument: &mut [u8]) -> Result<(), i32> {
-        // SAFETY: the rules answer for the addresses.
-        unsafe { self.0.ioctl(request, argument) }
+        // A signal ends a request as the kernel's; like every program, we ask again.
+        loop {
+            // SAFETY: the rules answer for the addresses.
+            let answer = unsafe { self.0.ioctl(request, argument) };
+            if answer != Err(libc::EINTR) {
+                return answer;
+            }
+        }
     }
 }
 

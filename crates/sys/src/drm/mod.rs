@@ -379,6 +379,13 @@ layouts! {
         /// Address of [`SyncFenceInfo`]s.
         sync_fence_info: u64,
     }
+    /// `struct sync_set_deadline` (Linux 6.6).
+    SyncSetDeadline = WRITE b'>' 5, 16, shortest 16 {
+        /// When whoever sets it needs the fences done, `CLOCK_MONOTONIC` nanoseconds.
+        deadline_ns: u64,
+        /// Zero.
+        pad: u64,
+    }
     /// `struct sw_sync_create_fence_data`.
     SwSyncCreateFence = READ_WRITE b'W' 0, 40, shortest 40 {
         /// The timeline value at which the fence is done.
@@ -392,6 +399,15 @@ layouts! {
     SwSyncInc = WRITE b'W' 1, 4, shortest 4 {
         /// By how much the timeline grows.
         by: u32,
+    }
+    /// `struct sw_sync_get_deadline` (Linux 6.6).
+    SwSyncGetDeadline = READ_WRITE b'W' 2, 16, shortest 16 {
+        /// Zero; becomes the earliest deadline that was set.
+        deadline_ns: u64,
+        /// Zero.
+        pad: u32,
+        /// A sync file of one fence of a software timeline.
+        fence_fd: i32,
     }
 }
 
@@ -467,5 +483,7 @@ mod tests {
         assert_eq!(SyncMerge::REQUEST, 0xc030_3e03);
         assert_eq!(SwSyncCreateFence::REQUEST, 0xc028_5700);
         assert_eq!(SwSyncInc::REQUEST, 0x4004_5701);
+        assert_eq!(SyncSetDeadline::REQUEST, 0x4010_3e05);
+        assert_eq!(SwSyncGetDeadline::REQUEST, 0xc010_5702);
     }
 }

@@ -182,8 +182,7 @@ fn local_call(what: &str, count: usize, all: bool) -> Result<Call> {
     }
     let what_for = WaitFor {
         all,
-        submit: true,
-        available: false,
+        ..WaitFor::ANY.for_submit()
     };
     let first = objects.first().cloned().context("no object")?;
     Ok(match what {
