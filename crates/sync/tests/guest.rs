@@ -97,4 +97,31 @@ fn our_waits_make_the_kernel_allocate_nothing() {
     assert!(of("WAIT", 1) > 3.5, "{}", report.output);
     assert!(of("QUERY", 1) > 1.5, "{}", report.output);
     assert!(of("TIMELINE_SIGNAL", 1) > 4.5, "{}", report.output);
+    // One for each object at least, at the widest too: nothing was lost while counting.
+    for objects in [64, 256] {
+        for call in ["SIGNAL", "TIMELINE_SIGNAL"] {
+            assert!(of(call, objects) >= f64::from(objects), "{}", report.output);
+        }
+    }
+}
+
+/// A first version read what was left in a buffer that had overflowed, so that its figures for 256
+/// objects were too low.
+#[test]
+fn a_count_of_which_events_were_lost_is_refused() {
+    if !can_run(&[Need::Qemu]) {
+        return;
+    }
+    let report = run(
+        "towpath-sync-programs",
+        "kernel-costs",
+        &["/dev/dri/renderD128", "64"],
+    );
+    assert_eq!(report.exit, Some(1), "{}", report.output);
+    assert!(
+        report.output.contains("the trace lost events"),
+        "{}",
+        report.output
+    );
+    assert!(!report.output.contains("SIGNAL 256"), "{}", report.output);
 }
