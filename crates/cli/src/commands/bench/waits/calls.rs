@@ -189,7 +189,9 @@ fn armed(count: usize) -> Arm<'static> {
                 .map(|object| Entry { object, point: 1 })
                 .collect();
             let loops = LOOPS / 10;
-            timed(loops, || local::blocking::arm_and_disarm(black_box(&entries))) / count as f64
+            timed(loops, || {
+                local::blocking::arm_and_disarm(black_box(&entries))
+            }) / count as f64
         },
     )
 }
