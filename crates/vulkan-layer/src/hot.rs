@@ -279,6 +279,15 @@ fn calls_of_a_frame_are_recorded_without_allocation_and_without_lock() {
     assert_eq!(ledger.counter(Counter::WaitsEntered), 700);
     // Of each frame's two looks at the fence the second; the two fences are not both known.
     assert_eq!(ledger.counter(Counter::WaitsRepeated), 100);
+    // A device that the program left behind is forgotten with its instance: its key may come again.
+    device::instance_ends(0);
+    // SAFETY: as in `frame`.
+    let answer = unsafe { queue::submit(queue, 0, null(), vk::Fence::null()) };
+    assert_eq!(answer, vk::Result::ERROR_DEVICE_LOST);
+    device::enter(None, physical, &raw mut made, get_proc, false);
+    PRESENTED.set(vk::Result::SUCCESS);
+    frame(device, queue);
+
     // The counters do count.
     let before = (ALLOCATIONS.get(), lock::taken());
     drop(std::hint::black_box(Box::new(1)));
