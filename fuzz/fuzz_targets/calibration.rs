@@ -27,8 +27,12 @@ fn choose(entry: &Entry) {
     if let Ok(model) = entry.values::<Model>()
         && model.is_sane()
     {
-        let _price = model.price(Mapped { runs: u64::MAX, pages: 3 }, Kind::Stitched);
-        let _saving = model.saving(Job { bytes: 1 << 40, runs: 7 }, Kind::Udmabuf);
+        for by_device in [false, true] {
+            let mapped = Mapped { runs: u64::MAX, pages: 3, by_device };
+            let _price = model.price(mapped, Kind::Stitched);
+            let job = Job { bytes: 1 << 40, runs: 7, by_device };
+            let _saving = model.saving(job, Kind::Udmabuf);
+        }
     }
     let Ok(calibration) = entry.values::<Calibration>() else { return };
     if !calibration.is_sane() {

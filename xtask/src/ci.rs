@@ -33,6 +33,12 @@ pub(crate) fn run() -> Result<()> {
             "warnings",
         ],
     )?;
+    // A workspace of its own: what it uses may change without it. `deep` runs the targets.
+    let fuzz = ["check", "--locked", "--manifest-path", "fuzz/Cargo.toml"];
+    start(
+        &cargo,
+        &[&fuzz[..], &["--bins", "--target-dir", "target"]].concat(),
+    )?;
     run_with(
         &cargo,
         &["doc", "--workspace", "--no-deps"],
