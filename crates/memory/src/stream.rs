@@ -71,19 +71,36 @@ pub unsafe fn stream_raw(source: *const u8, destination: *mut u8, len: usize) {
 )]
 mod x86 {
     use std::arch::x86_64::{
-        __m128i, __m256i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128, _mm256_loadu_si256,
-        _mm256_stream_si256,
+        __m128i, __m256i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_sfence, _mm_stream_si128,
+        _mm256_loadu_si256, _mm256_stream_si256,
     };
 
     use super::LINE_BYTES;
+
+    /// Lines of a small page.
+    const PAGE_LINES: usize = 64;
+    /// Pages that are copied side by side: a processor fetches ahead within a page, and several pages
+    /// keep more of its memory busy. Measured on the machine of `bench/record/h200`: 161 MB into pinned
+    /// memory by one thread take 15.4 ms in place of 18.8 line after line.
+    const PAGES: usize = 4;
+    /// How far ahead lines are fetched.
+    const AHEAD_LINES: usize = 8;
 
     /// # Safety
     ///
     /// `to` is aligned to a line; `lines` lines are readable and writable.
     pub(super) unsafe fn stream_lines(from: *const u8, to: *mut u8, lines: usize) {
         if std::arch::is_x86_feature_detected!("avx") {
+            let groups = lines / (PAGES * PAGE_LINES);
+            let done = groups * PAGES * PAGE_LINES;
             // SAFETY: AVX was just found; the rest is the caller's promise.
-            unsafe { stream_avx(from, to, lines) };
+            unsafe { stream_pages_avx(from, to, groups) };
+            let (from, to) = (
+                from.wrapping_add(done * LINE_BYTES),
+                to.wrapping_add(done * LINE_BYTES),
+            );
+            // SAFETY: as above, for the lines that are left.
+            unsafe { stream_avx(from, to, lines - done) };
         } else {
             // SAFETY: the caller's promise; SSE2 is part of x86-64.
             unsafe { stream_sse(from, to, lines) };
@@ -93,21 +110,60 @@ mod x86 {
         unsafe { _mm_sfence() };
     }
 
+    /// `groups` times [`PAGES`] pages, two lines of each in turn.
+    #[target_feature(enable = "avx")]
+    unsafe fn stream_pages_avx(from: *const u8, to: *mut u8, groups: usize) {
+        for pair in 0..groups * (PAGE_LINES / 2) {
+            let group = pair / (PAGE_LINES / 2) * PAGES * PAGE_LINES;
+            let in_page = pair % (PAGE_LINES / 2) * 2;
+            for page in 0..PAGES {
+                let line = group + page * PAGE_LINES + in_page;
+                prefetch(from.wrapping_add(ahead(line, in_page) * LINE_BYTES));
+                prefetch(from.wrapping_add((ahead(line, in_page) + 1) * LINE_BYTES));
+                // SAFETY: the line and the next are of the caller's lines.
+                unsafe { stream_line_avx(from, to, line) };
+                // SAFETY: as above.
+                unsafe { stream_line_avx(from, to, line + 1) };
+            }
+        }
+    }
+
+    /// The line to fetch while `line` is copied: of the same page, or of the one in its place in the next
+    /// group.
+    const fn ahead(line: usize, in_page: usize) -> usize {
+        if in_page + AHEAD_LINES < PAGE_LINES {
+            line + AHEAD_LINES
+        } else {
+            line + AHEAD_LINES + (PAGES - 1) * PAGE_LINES
+        }
+    }
+
+    fn prefetch(at: *const u8) {
+        // SAFETY: SSE is part of x86-64; a prefetch of any address has no effect that a program sees.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+    }
+
     #[target_feature(enable = "avx")]
     unsafe fn stream_avx(from: *const u8, to: *mut u8, lines: usize) {
         for line in 0..lines {
-            let from = from.wrapping_add(line * LINE_BYTES).cast::<__m256i>();
-            let to = to.wrapping_add(line * LINE_BYTES).cast::<__m256i>();
-            let (from_high, to_high) = (from.wrapping_add(1), to.wrapping_add(1));
-            // SAFETY: 32 readable bytes; the load may be unaligned.
-            let low = unsafe { _mm256_loadu_si256(from) };
-            // SAFETY: the second half of the line.
-            let high = unsafe { _mm256_loadu_si256(from_high) };
-            // SAFETY: 32 writable bytes, aligned because `to` is aligned to a line.
-            unsafe { _mm256_stream_si256(to, low) };
-            // SAFETY: the second half of the line.
-            unsafe { _mm256_stream_si256(to_high, high) };
+            // SAFETY: one of the caller's lines.
+            unsafe { stream_line_avx(from, to, line) };
         }
+    }
+
+    #[target_feature(enable = "avx")]
+    unsafe fn stream_line_avx(from: *const u8, to: *mut u8, line: usize) {
+        let from = from.wrapping_add(line * LINE_BYTES).cast::<__m256i>();
+        let to = to.wrapping_add(line * LINE_BYTES).cast::<__m256i>();
+        let (from_high, to_high) = (from.wrapping_add(1), to.wrapping_add(1));
+        // SAFETY: 32 readable bytes; the load may be unaligned.
+        let low = unsafe { _mm256_loadu_si256(from) };
+        // SAFETY: the second half of the line.
+        let high = unsafe { _mm256_loadu_si256(from_high) };
+        // SAFETY: 32 writable bytes, aligned because `to` is aligned to a line.
+        unsafe { _mm256_stream_si256(to, low) };
+        // SAFETY: the second half of the line.
+        unsafe { _mm256_stream_si256(to_high, high) };
     }
 
     unsafe fn stream_sse(from: *const u8, to: *mut u8, lines: usize) {

@@ -10,6 +10,7 @@
 )]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use towpath_memory::Mapping;
 use towpath_transfer::engine::null::{Null, NullMemory, NullSlot};
@@ -158,6 +159,7 @@ struct Scripted {
     fail_start: usize,
     fail_wait: usize,
     alive: std::sync::Arc<AtomicUsize>,
+    delay: Duration,
 }
 
 /// Counts the slots that exist.
@@ -195,6 +197,7 @@ impl Scripted {
             fail_start,
             fail_wait,
             alive,
+            delay: Duration::ZERO,
         }
     }
 
@@ -231,7 +234,9 @@ impl Backend for Scripted {
             capacity: from.len(),
         })?;
         let bytes = bytes.to_vec();
+        let delay = self.delay;
         let copy = std::thread::spawn(move || {
+            std::thread::sleep(delay);
             slot.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);
             slot
         });
@@ -248,6 +253,10 @@ impl Backend for Scripted {
 
     fn flush(&self) -> Result<()> {
         Ok(())
+    }
+
+    fn is_over(&self, flight: &Landing) -> bool {
+        flight.copy.is_finished()
     }
 
     fn wait(&self, flight: Landing) -> Result<Counted> {
@@ -275,6 +284,26 @@ fn a_device_that_copies_later_gives_the_same_bytes() {
     let to = unsafe { Destination::new(footprint, Bring::Nothing) };
     engine.read(&data, 0, &to).unwrap();
     assert!(host == data);
+}
+
+/// The guard of a program compares this time with the driver's; it was once always next to nothing.
+#[test]
+fn the_time_of_a_copy_counts_from_its_first_chunk_to_its_last() {
+    for threads in [1, 2] {
+        let mut backend = Scripted::new(NEVER, NEVER);
+        backend.delay = Duration::from_millis(5);
+        let engine = Engine::new(backend, Shape::new(threads, 512 << 10));
+        // More chunks than slots: the last begins after the first has arrived.
+        let data = pattern(12 << 20);
+        let mut host = vec![0_u8; data.len()];
+        let start = host.as_mut_ptr().expose_provenance();
+        let footprint = Footprint::buffer(start, host.len()).unwrap();
+        // SAFETY: the bytes lie in the vector, which only the engine uses meanwhile.
+        let to = unsafe { Destination::new(footprint, Bring::Nothing) };
+        let moved = engine.read(&data, 0, &to).unwrap();
+        assert!(moved.copying.0 >= 5_000_000, "{moved:?}");
+        assert!(host == data);
+    }
 }
 
 #[test]
@@ -362,6 +391,9 @@ fn no_pinned_memory_is_an_error_and_less_than_wanted_is_not() {
         }
         fn flush(&self) -> Result<()> {
             Ok(())
+        }
+        fn is_over(&self, _flight: &NullSlot) -> bool {
+            true
         }
         fn wait(&self, flight: NullSlot) -> Result<NullSlot> {
             Ok(flight)

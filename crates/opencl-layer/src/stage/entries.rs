@@ -57,14 +57,15 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// The process that made them: a forked child must not touch lock or driver.
 static MAKER: AtomicU32 = AtomicU32::new(0);
 
+/// Threads of a narrow shape.
+const NARROW_THREADS: usize = 4;
 /// Queues with staging at a time; the pinned memory of each is bounded by its shape.
 const ENTRIES_MAX: usize = 4;
 /// Device memory kept between copies for each queue, in bytes.
 const SCRATCH_BYTES_MAX: usize = 256 << 20;
 
-/// The staging of a queue, made at the first call: for its chunks, and for as many threads as any
-/// later call is likely to ask for.
-pub(super) fn of(queue: cl_command_queue, shape: Shape) -> Option<Arc<Entry>> {
+/// The staging of a queue, made at the first call.
+pub(super) fn of(queue: cl_command_queue) -> Option<Arc<Entry>> {
     if COUNT.load(Ordering::Relaxed) > 0 && !is_maker() {
         return None;
     }
@@ -77,8 +78,7 @@ pub(super) fn of(queue: cl_command_queue, shape: Shape) -> Option<Arc<Entry>> {
         return None;
     }
     drop_aside();
-    let most = Shape::new(shape.threads.max(self::shape().threads), shape.chunk_bytes);
-    let entry = Arc::new(make(queue, most)?);
+    let entry = Arc::new(make(queue, most_pinned())?);
     MAKER.store(std::process::id(), Ordering::Relaxed);
     entries.push(Arc::clone(&entry));
     COUNT.store(entries.len(), Ordering::Relaxed);
@@ -107,6 +107,18 @@ fn make(queue: cl_command_queue, shape: Shape) -> Option<Entry> {
         staging: Staging::new(cl.clone(), shape, SCRATCH_BYTES_MAX),
         cl,
     })
+}
+
+/// What the pinned memory of a queue is bounded by: the widest shape's, and beside it that of a narrow one
+/// with large chunks, so that a program whose calls are of both kinds does not pin at every call.
+fn most_pinned() -> Shape {
+    let forced = shape();
+    let narrow = Shape::new(NARROW_THREADS, Shape::LARGE_CHUNK_BYTES);
+    let bytes = forced.pinned_bytes() + narrow.pinned_bytes();
+    Shape {
+        slots: bytes / forced.chunk_bytes,
+        ..forced
+    }
 }
 
 /// Where staging is forced: three quarters of the processors, twelve at most.

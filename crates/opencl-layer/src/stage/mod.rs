@@ -61,7 +61,7 @@ pub(crate) fn read(
 ) -> Option<Done> {
     let call = transfer.call?;
     let events = &transfer.events;
-    let entry = allowed(transfer, &call, footprint, shape)?;
+    let entry = allowed(transfer, &call, footprint)?;
     let bring = if cold_bytes == Some(0) {
         Bring::Nothing
     } else {
@@ -72,14 +72,9 @@ pub(crate) fn read(
     // SAFETY: handles of the program's own call, which the driver checks at the first command; the
     // host range is writable memory (`may`), the program's to leave alone until its call returns.
     let staged = unsafe {
-        entry.staging().read_by(
-            shape.threads,
-            events.queue,
-            &call,
-            bring,
-            waits,
-            wants_event,
-        )
+        entry
+            .staging()
+            .read_with(shape, events.queue, &call, bring, waits, wants_event)
     }
     .ok()?;
     let copying = staged.moved().copying;
@@ -109,7 +104,7 @@ pub(crate) fn read(
 pub(crate) fn write(transfer: &Transfer, footprint: &Footprint, shape: Shape) -> Option<Done> {
     let call = transfer.call?;
     let events = &transfer.events;
-    let entry = allowed(transfer, &call, footprint, shape)?;
+    let entry = allowed(transfer, &call, footprint)?;
     let waits = wait_list(events)?;
     let token = if events.event.is_null() {
         None
@@ -121,7 +116,7 @@ pub(crate) fn write(transfer: &Transfer, footprint: &Footprint, shape: Shape) ->
     let written = unsafe {
         entry
             .staging()
-            .write_by(shape.threads, events.queue, &call, waits)
+            .write_with(shape, events.queue, &call, waits)
     };
     let copying = written.ok()?.copying;
     let Some(token) = token else {
@@ -138,14 +133,9 @@ pub(crate) fn write(transfer: &Transfer, footprint: &Footprint, shape: Shape) ->
 }
 
 /// The staging of the queue, if the call may be staged.
-fn allowed(
-    transfer: &Transfer,
-    call: &Arguments,
-    footprint: &Footprint,
-    shape: Shape,
-) -> Option<Arc<Entry>> {
+fn allowed(transfer: &Transfer, call: &Arguments, footprint: &Footprint) -> Option<Arc<Entry>> {
     may::check(transfer, call, footprint)
-        .then(|| entries::of(transfer.events.queue, shape))
+        .then(|| entries::of(transfer.events.queue))
         .flatten()
 }
 

@@ -13,7 +13,8 @@ pub trait Pinned: Send {
 /// One device, with a queue of its own for chunks.
 ///
 /// A slot is moved into a copy when it starts and comes back when it was waited for, so that no two
-/// sides ever hold it. Implementations may be called by several threads at once.
+/// sides ever hold it. One copy's calls all come from one thread; several copies may run at once. Copies
+/// end in the order of their start.
 pub trait Backend: Sync {
     /// Linear device memory.
     type Memory: Sync + ?Sized;
@@ -61,6 +62,10 @@ pub trait Backend: Sync {
     ///
     /// The driver's refusal.
     fn flush(&self) -> Result<()>;
+
+    /// Whether the copy is over, well or not, without waiting: [`Self::wait`] then returns at once. `false`
+    /// where that cannot be told.
+    fn is_over(&self, flight: &Self::Flight) -> bool;
 
     /// Waits until the copy is done and gives the slot back.
     ///

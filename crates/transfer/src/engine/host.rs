@@ -120,7 +120,10 @@ impl<B: Backend> Engine<B> {
                 Memory::Pageable(Mapping::anonymous(len).map_err(none)?)
             }
             HostKind::Pinned if len <= self.pool().slot_bytes() => {
-                let slot = self.pool().take(self.backend(), 1)?.pop();
+                let slot = self
+                    .pool()
+                    .take(self.backend(), 1, self.pool().slot_bytes())?
+                    .pop();
                 Memory::Pinned(slot.ok_or(Error::NoPinnedMemory { bytes: len })?)
             }
             HostKind::Pinned => Memory::Pinned(self.backend().pin(len)?),
@@ -320,24 +323,34 @@ mod tests {
     /// The layer's staging of a queue serves calls of all classes; it once kept the threads of the first.
     #[test]
     fn a_copy_has_the_threads_it_asks_for_and_makes_few_slots_at_a_time() {
-        let slot = 64 << 10;
+        let slot = 2 << 20;
         let engine = Engine::new(Null, Shape::new(12, slot));
-        let bytes = 64 * slot;
+        let bytes = 25 * slot;
         let device = NullMemory::new(vec![5; bytes]);
         let mut host = vec![0_u8; bytes];
         let start = host.as_mut_ptr().expose_provenance();
         let footprint = Footprint::buffer(start, bytes).unwrap();
         // SAFETY: the footprint is the vector's, which nothing else uses until the last read is over.
         let to = unsafe { Destination::new(footprint, Bring::Nothing) };
-        // Two threads have four slots; then six new ones at a time up to the sixteen of twelve threads.
-        for (asked, threads, slots) in [(2, 2, 4), (12, 10, 10), (12, 12, 16), (2, 2, 16)] {
-            let moved = engine.read_by(asked, &device, 0, &to).unwrap();
+        // Two threads have six slots; then six new ones at a time up to the sixteen of twelve threads.
+        for (asked, threads, slots) in [(2, 2, 6), (12, 12, 12), (12, 12, 16), (2, 2, 16)] {
+            let moved = engine
+                .read_with(Shape::new(asked, slot), &device, 0, &to)
+                .unwrap();
             assert_eq!((moved.threads, moved.bytes), (threads, bytes));
             assert_eq!(engine.idle_pinned_bytes(), slots * slot);
         }
+        // Larger chunks need larger slots; what is idle makes room for them.
+        for shape in [Shape::new(3, 2 * slot), Shape::new(12, slot)] {
+            let moved = engine.read_with(shape, &device, 0, &to).unwrap();
+            assert_eq!(moved.bytes, bytes);
+            assert!(engine.idle_pinned_bytes() <= 16 * slot);
+        }
         // SAFETY: as above; read only.
         let from = unsafe { Source::new(footprint) };
-        let moved = engine.write_by(3, &from, &device, 0).unwrap();
+        let moved = engine
+            .write_with(Shape::new(3, slot), &from, &device, 0)
+            .unwrap();
         assert_eq!(moved.threads, 3);
         assert!(host.iter().all(|byte| *byte == 5));
     }

@@ -5,23 +5,28 @@
 //! carry them on with streaming stores, and bring the destination's pages in themselves, in parallel.
 //!
 //! ```text
-//!           start_read                wait          store
-//! device ---------------> pinned slot ----> worker ------> destination rows
-//!            ^                                 |
-//!            +------- next chunk, same slot <--+
+//!           start_read                 is over         store
+//! device ---------------> pinned slot --------> helper ------> destination rows
+//!            ^                                    |
+//!            +-------- next chunk, same slot <----+
 //! ```
+//!
+//! The caller's thread alone talks to the device ([`course`]); helpers sleep until a chunk is there for
+//! them ([`relay`]).
 //!
 //! Everything of a GPU API is behind [`Backend`]; [`null`] is the one without a
 //! device.
 
 mod backend;
 mod chunks;
+mod course;
 mod error;
 mod host;
 pub mod null;
 mod pool;
 mod prim;
-mod ring;
+mod relay;
+mod shape;
 mod shuttle;
 mod side;
 
@@ -30,6 +35,6 @@ pub use chunks::Chunks;
 pub use error::{Error, Result};
 pub use host::{Bytes, HostBuffer, HostKind, Rows};
 pub use pool::Pool;
-pub use ring::Shape;
+pub use shape::Shape;
 pub use shuttle::{Engine, Moved};
 pub use side::{Bring, Destination, Source};

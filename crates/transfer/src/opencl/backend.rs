@@ -551,6 +551,10 @@ impl Backend for Cl {
         })
     }
 
+    fn is_over(&self, flight: &Flight) -> bool {
+        !flight.event.is_under_way()
+    }
+
     fn wait(&self, mut flight: Flight) -> Result<Slot> {
         flight.event.wait_asleep()?;
         flight.slot.take().ok_or(Error::NoPinnedMemory { bytes: 0 })

@@ -29,14 +29,19 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// 1 to 64 MiB; a quarter, three eighths and three quarters of the processors; 2 MiB chunks; 8
-    /// rounds; 20 s.
+    /// 1 to 64 MiB; three sixteenths and a quarter of the processors with large chunks, three eighths and
+    /// three quarters with small ones; 8 rounds; 20 s.
     fn default() -> Self {
         let processors = cpus::usable();
-        let mut shapes: Vec<Shape> = [processors / 4, processors * 3 / 8, processors * 3 / 4]
-            .into_iter()
-            .map(|threads| Shape::new(threads.max(1), Shape::CHUNK_BYTES))
-            .collect();
+        let mut shapes: Vec<Shape> = [
+            (processors * 3 / 16, Shape::LARGE_CHUNK_BYTES),
+            (processors / 4, Shape::LARGE_CHUNK_BYTES),
+            (processors * 3 / 8, Shape::CHUNK_BYTES),
+            (processors * 3 / 4, Shape::CHUNK_BYTES),
+        ]
+        .into_iter()
+        .map(|(threads, chunk_bytes)| Shape::new(threads.max(1), chunk_bytes))
+        .collect();
         shapes.dedup();
         Self {
             budget: Duration::from_secs(20),

@@ -82,12 +82,12 @@ impl Staging {
         wait_list: &[Handle],
         wants_event: bool,
     ) -> Result<Staged<'_>> {
-        let threads = self.engine.shape().threads;
+        let shape = self.engine.shape();
         // SAFETY: the caller's promise.
-        unsafe { self.read_by(threads, queue, call, bring, wait_list, wants_event) }
+        unsafe { self.read_with(shape, queue, call, bring, wait_list, wants_event) }
     }
 
-    /// As [`Self::read`], by at most this many threads, the caller's included.
+    /// As [`Self::read`], by another shape; pinned memory stays within that of the engine's.
     ///
     /// # Errors
     ///
@@ -96,9 +96,9 @@ impl Staging {
     /// # Safety
     ///
     /// As [`Self::read`].
-    pub unsafe fn read_by(
+    pub unsafe fn read_with(
         &self,
-        threads: usize,
+        shape: Shape,
         queue: Handle,
         call: &Transfer,
         bring: Bring,
@@ -133,7 +133,7 @@ impl Staging {
         check("clFlush", unsafe { (cl.functions().flush)(queue) })?;
         let moved = self
             .engine
-            .read_by(threads, &scratch.buffer, 0, &to.first(first));
+            .read_with(shape, &scratch.buffer, 0, &to.first(first));
         // A command behind one that failed may run all the same, on whatever was in the scratch.
         match moved.and_then(|moved| copied.wait().map(|()| moved)) {
             Ok(moved) => Ok(Staged {
@@ -173,12 +173,12 @@ impl Staging {
         call: &Transfer,
         wait_list: &[Handle],
     ) -> Result<Moved> {
-        let threads = self.engine.shape().threads;
+        let shape = self.engine.shape();
         // SAFETY: the caller's promise.
-        unsafe { self.write_by(threads, queue, call, wait_list) }
+        unsafe { self.write_with(shape, queue, call, wait_list) }
     }
 
-    /// As [`Self::write`], by at most this many threads, the caller's included.
+    /// As [`Self::write`], by another shape; pinned memory stays within that of the engine's.
     ///
     /// # Errors
     ///
@@ -187,9 +187,9 @@ impl Staging {
     /// # Safety
     ///
     /// As [`Self::write`].
-    pub unsafe fn write_by(
+    pub unsafe fn write_with(
         &self,
-        threads: usize,
+        shape: Shape,
         queue: Handle,
         call: &Transfer,
         wait_list: &[Handle],
@@ -198,7 +198,7 @@ impl Staging {
         // SAFETY: the caller's promise.
         let from = unsafe { Source::new(footprint) };
         let scratch = self.take_scratch(footprint.bytes())?;
-        let moved = match self.engine.write_by(threads, &from, &scratch.buffer, 0) {
+        let moved = match self.engine.write_with(shape, &from, &scratch.buffer, 0) {
             Ok(moved) => moved,
             Err(error) => {
                 self.give_scratch(scratch, None);

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use towpath_memory::cpus;
 use towpath_transfer::engine::Shape;
-use towpath_transfer::opencl::{Cl, Device, Functions, devices};
+use towpath_transfer::opencl::{Cl, Device, Functions, Options, devices};
 
 use super::memory::State;
 
@@ -29,10 +28,12 @@ pub(crate) struct Args {
     /// cold, cold-thp and warm].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     states: Vec<State>,
-    /// Threads of the staged arms [default: a quarter, half and three quarters of the processors].
+    /// Threads of the staged arms [default: with their chunks, the shapes that a
+    /// calibration tries].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     threads: Vec<usize>,
-    /// Chunks of the staged arms, with K or M [default: 2M; 1M and 4M too without --quick].
+    /// Chunks of the staged arms, with K or M [default: the shapes that a calibration
+    /// tries].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = bytes)]
     chunks: Vec<usize>,
     /// Cold reads also behind queued device work, as multiples of the prefault's time [default: none
@@ -120,18 +121,17 @@ impl Args {
     }
 
     pub(super) fn shapes(&self) -> Vec<Shape> {
-        let processors = cpus::usable();
+        let tried = Options::default().shapes;
+        if self.threads.is_empty() && self.chunks.is_empty() {
+            return tried;
+        }
         let mut threads = self.threads.clone();
         if threads.is_empty() {
-            threads = vec![processors / 4, processors / 2, processors * 3 / 4];
+            threads = tried.iter().map(|shape| shape.threads).collect();
         }
         let mut chunks = self.chunks.clone();
         if chunks.is_empty() {
-            chunks = if self.quick {
-                vec![Shape::CHUNK_BYTES]
-            } else {
-                vec![Shape::CHUNK_BYTES, 1 << 20, 4 << 20]
-            };
+            chunks = vec![Shape::CHUNK_BYTES, Shape::LARGE_CHUNK_BYTES];
         }
         let mut shapes: Vec<Shape> = threads
             .iter()

@@ -1,0 +1,275 @@
+//! The hand-over between the thread that talks to the device and the helpers that carry bytes.
+//!
+//! Only the caller's thread makes calls of a GPU API: drivers serialise them anyway, and many threads that
+//! ask for their own copies' state burn more processor time than the copies. It hands loads (a slot and
+//! its chunk) to helpers, which sleep while there are none, and takes them back.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::prim::{Condvar, Mutex, MutexGuard};
+
+/// Loads on their way between the caller and its helpers.
+#[derive(Debug)]
+pub(super) struct Relay<T> {
+    state: Mutex<State<T>>,
+    /// Helpers sleep here.
+    work: Condvar,
+    /// The caller sleeps here.
+    back: Condvar,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    waiting: VecDeque<T>,
+    carried: Vec<T>,
+    /// Helpers asleep and not woken yet: a wake-up without a sleeper would be a system call for nothing.
+    idle: usize,
+    is_caller_asleep: bool,
+    is_closed: bool,
+}
+
+impl<T> Relay<T> {
+    pub(super) fn new() -> Self {
+        Self {
+            state: Mutex::new(State {
+                waiting: VecDeque::new(),
+                carried: Vec::new(),
+                idle: 0,
+                is_caller_asleep: false,
+                is_closed: false,
+            }),
+            work: Condvar::new(),
+            back: Condvar::new(),
+        }
+    }
+
+    /// Caller: hands a load over.
+    pub(super) fn hand(&self, load: T) {
+        let mut state = self.lock();
+        state.waiting.push_back(load);
+        let has_sleeper = state.idle > 0;
+        state.idle = state.idle.saturating_sub(1);
+        drop(state);
+        if has_sleeper {
+            self.work.notify_one();
+        }
+    }
+
+    /// Caller: the loads that were carried since; sleeps until there is one, for at most `patience`.
+    pub(super) fn collect(&self, patience: Option<Duration>) -> Vec<T> {
+        let mut state = self.lock();
+        if state.carried.is_empty() && patience != Some(Duration::ZERO) {
+            state.is_caller_asleep = true;
+            state = match patience {
+                Some(patience) => self.sleep_for(state, patience),
+                None => self.sleep_until_carried(state),
+            };
+            state.is_caller_asleep = false;
+        }
+        std::mem::take(&mut state.carried)
+    }
+
+    /// Caller: nothing more will come; helpers end when all is carried.
+    pub(super) fn close(&self) {
+        self.lock().is_closed = true;
+        self.work.notify_all();
+    }
+
+    /// Helper: carries loads until the relay is closed and empty.
+    pub(super) fn serve(&self, carry: &(dyn Fn(&mut T) + Sync)) {
+        while let Some(load) = self.take() {
+            let mut held = Held {
+                relay: self,
+                load: Some(load),
+            };
+            if let Some(load) = &mut held.load {
+                carry(load);
+            }
+        }
+    }
+
+    fn take(&self) -> Option<T> {
+        let mut state = self.lock();
+        loop {
+            if let Some(load) = state.waiting.pop_front() {
+                return Some(load);
+            }
+            if state.is_closed {
+                return None;
+            }
+            state.idle += 1;
+            state = match self.work.wait(state) {
+                Ok(state) => state,
+                Err(poisoned) => poisoned.into_inner(),
+            };
+        }
+    }
+
+    fn give_back(&self, load: T) {
+        let mut state = self.lock();
+        state.carried.push(load);
+        let is_caller_asleep = std::mem::take(&mut state.is_caller_asleep);
+        drop(state);
+        if is_caller_asleep {
+            self.back.notify_one();
+        }
+    }
+
+    fn sleep_until_carried<'a>(
+        &self,
+        mut state: MutexGuard<'a, State<T>>,
+    ) -> MutexGuard<'a, State<T>> {
+        while state.carried.is_empty() {
+            state.is_caller_asleep = true;
+            state = match self.back.wait(state) {
+                Ok(state) => state,
+                Err(poisoned) => poisoned.into_inner(),
+            };
+        }
+        state
+    }
+
+    fn sleep_for<'a>(
+        &self,
+        state: MutexGuard<'a, State<T>>,
+        patience: Duration,
+    ) -> MutexGuard<'a, State<T>> {
+        match self.back.wait_timeout(state, patience) {
+            Ok((state, _timed_out)) => state,
+            Err(poisoned) => poisoned.into_inner().0,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        match self.state.lock() {
+            Ok(state) => state,
+            Err(poisoned) => poisoned.into_inner(),
+        }
+    }
+}
+
+/// A load in a helper's hands: comes back whatever happens, since the caller waits for it.
+struct Held<'a, T> {
+    relay: &'a Relay<T>,
+    load: Option<T>,
+}
+
+impl<T> Drop for Held<'_, T> {
+    fn drop(&mut self) {
+        if let Some(load) = self.load.take() {
+            self.relay.give_back(load);
+        }
+    }
+}
+
+/// Closes the relay when the caller is done with it, on whatever way.
+pub(super) struct Closing<'a, T>(pub(super) &'a Relay<T>);
+
+impl<T> Drop for Closing<'_, T> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+
+    /// A slot that the device, the caller or one helper owns; the cell makes loom see any overlap.
+    struct Slot {
+        content: loom::cell::UnsafeCell<usize>,
+    }
+
+    #[expect(unsafe_code, reason = "the device writes through a checked cell")]
+    impl Slot {
+        fn fill(&self, chunk: usize) {
+            // SAFETY: loom checks that no other access runs at the same time.
+            self.content.with_mut(|content| unsafe { *content = chunk });
+        }
+
+        fn read(&self) -> usize {
+            // SAFETY: loom checks that no write runs at the same time.
+            self.content.with(|content| unsafe { *content })
+        }
+    }
+
+    #[expect(unsafe_code, reason = "the cell is checked by loom")]
+    // SAFETY: every access goes through loom's cell, which fails the model where two overlap.
+    unsafe impl Sync for Slot {}
+    #[expect(unsafe_code, reason = "the cell is checked by loom")]
+    // SAFETY: as above.
+    unsafe impl Send for Slot {}
+
+    struct Load {
+        chunk: usize,
+        slot: Arc<Slot>,
+        stored: Option<usize>,
+    }
+
+    /// A read of `chunks` through `slots`: the caller fills, helpers empty.
+    fn model(chunks: usize, slots: usize, helpers: usize) {
+        loom::model(move || {
+            let relay = Arc::new(Relay::<Load>::new());
+            let threads: Vec<_> = (0..helpers)
+                .map(|_| {
+                    let relay = Arc::clone(&relay);
+                    thread::spawn(move || {
+                        relay.serve(&|load: &mut Load| load.stored = Some(load.slot.read()));
+                    })
+                })
+                .collect();
+            let mut free: Vec<Arc<Slot>> = (0..slots)
+                .map(|_| {
+                    Arc::new(Slot {
+                        content: loom::cell::UnsafeCell::new(usize::MAX),
+                    })
+                })
+                .collect();
+            let (mut next, mut stored) = (0, Vec::new());
+            while stored.len() < chunks {
+                while let Some(slot) = (next < chunks).then(|| free.pop()).flatten() {
+                    slot.fill(next);
+                    relay.hand(Load {
+                        chunk: next,
+                        slot,
+                        stored: None,
+                    });
+                    next += 1;
+                }
+                for load in relay.collect(None) {
+                    assert_eq!(
+                        load.stored,
+                        Some(load.chunk),
+                        "refilled before it was emptied"
+                    );
+                    stored.push(load.chunk);
+                    free.push(load.slot);
+                }
+            }
+            drop(Closing(&*relay));
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            stored.sort_unstable();
+            assert_eq!(stored, (0..chunks).collect::<Vec<_>>());
+            assert_eq!(free.len(), slots.max(free.len()));
+        });
+    }
+
+    #[test]
+    fn every_chunk_is_carried_once_and_no_slot_is_refilled_early() {
+        model(3, 2, 1);
+        model(2, 2, 2);
+        model(2, 1, 2);
+    }
+
+    #[test]
+    fn helpers_without_work_end() {
+        model(0, 1, 2);
+        model(1, 1, 2);
+    }
+}
