@@ -517,13 +517,13 @@ impl Run {
         for _ in 0..count {
             let _not_ready = unsafe { status(device, fence) };
         }
-        let spent = processor_time() - began;
+        let spent = processor_time().saturating_sub(began);
         self.gpu.drop_fence(fence);
         let began = processor_time();
         for _ in 0..count {
             std::hint::black_box(std::time::Instant::now());
         }
-        let clock = processor_time() - began;
+        let clock = processor_time().saturating_sub(began);
         let per_call = |spent: Duration| spent.as_secs_f64() * 1e9 / f64::from(count.max(1));
         Ok(format!(
             "{:.1} ns per call, {:.1} ns per clock read",

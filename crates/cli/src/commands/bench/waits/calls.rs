@@ -190,7 +190,7 @@ fn armed(count: usize) -> Arm<'static> {
                 .collect();
             let loops = LOOPS / 10;
             timed(loops, || {
-                local::blocking::arm_and_disarm(black_box(&entries))
+                local::blocking::arm_and_disarm(black_box(&entries));
             }) / count as f64
         },
     )
