@@ -11,8 +11,8 @@
 //!            +-------- next chunk, same slot <----+
 //! ```
 //!
-//! The caller's thread alone talks to the device ([`course`]); helpers sleep until a chunk is there for
-//! them ([`relay`]).
+//! The caller's thread alone talks to the device (`course`); helpers sleep until a chunk is there for
+//! them (`relay`).
 //!
 //! Everything of a GPU API is behind [`Backend`]; [`null`] is the one without a
 //! device.
