@@ -19,7 +19,7 @@ impl Drm {
     ///
     /// # Errors
     ///
-    /// As [`Provider::wait`]; kernels before 6.6 refuse the hint with `EINVAL`.
+    /// As [`Provider::wait`](crate::Provider::wait); kernels before 6.6 refuse the hint with `EINVAL`.
     pub fn wait_with_hint(
         &self,
         entries: &[Entry<'_, Object>],

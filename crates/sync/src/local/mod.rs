@@ -67,7 +67,7 @@ impl Object {
     ///
     /// # Errors
     ///
-    /// [`Error::TimedOut`].
+    /// [`Error::TimedOut`](crate::Error::TimedOut).
     pub fn wait(&self, point: u64, deadline: Deadline) -> Result<()> {
         wait(
             &[Entry {
