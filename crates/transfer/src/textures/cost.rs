@@ -223,7 +223,7 @@ pub fn explain(pieces: u64, bytes: u64, rent: &Rent, price: Nanos, is_view: bool
 const PAGE: u64 = 4096;
 
 /// Nanoseconds per page of importing a stitched view: 127 to 205 us per MiB on an NVIDIA H200
-/// (`bench/record/h200/2026-11-30-textures-vulkan.json`).
+/// (`bench/record/h200/2026-12-01-textures-vulkan.json`).
 const IMPORT_PAGE: f64 = 600.0;
 
 /// Nanoseconds that a device's fetch from scattered pages takes more than from memory of its own: on an
