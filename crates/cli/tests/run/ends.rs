@@ -58,7 +58,7 @@ fn a_program_that_is_not_there_is_127_and_one_that_is_no_program_126() {
     let nothing = towpath().arg("run").output().unwrap();
     assert_eq!(
         nothing.status.code(),
-        Some(2),
+        Some(1),
         "a command line without a program is an error of use"
     );
 }

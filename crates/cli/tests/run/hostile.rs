@@ -55,7 +55,7 @@ fn a_bad_setting_is_told_and_the_program_runs() {
         stderr(&output)
     );
     let output = run(&["--fix", "readbck", "--", "true"]);
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("is no fix"), "{}", stderr(&output));
 }
 
