@@ -24,17 +24,20 @@
 //!
 //! # Limits
 //!
-//! - A program that maps something else over a guest's memory while a texture is attached is not noticed
-//!   until it detaches. Holes punched into the memory (balloons) are seen by both mappings alike.
+//! - A program that puts other memory behind an attached texture, or takes away the right to write to it, is noticed
+//!   where it asks the C library for that (`remap`). By a system call of its own, `shmdt`, `shmat` or a userfaultfd it
+//!   is not noticed until it detaches. Holes punched into the memory (balloons) are seen by both mappings alike.
 //!
 //! # Modules
 //!
 //! `real` finds the library; `entry` and `transfer` hold the exported functions; `watch` tells by one load whether a
-//! transfer must be looked at; `table` and `resource` hold what is known; `shape` says what is understood;
+//! transfer must be looked at; `remap` and `changes` notice memory that is replaced; `table` and `resource` hold what is known; `shape` says what is understood;
 //! `stream` finds transfers in a guest's command stream; `state` settings and ledger.
 
+mod changes;
 mod entry;
 mod real;
+mod remap;
 mod resource;
 mod shape;
 mod state;

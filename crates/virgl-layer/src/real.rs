@@ -107,15 +107,21 @@ struct Library {
     handle: *mut c_void,
 }
 
+/// The function of that name in the libraries behind this one; null if there is none.
+pub(crate) fn following(name: &CStr) -> *mut c_void {
+    Library::NEXT.symbol(name)
+}
+
 impl Library {
+    const NEXT: Self = Self {
+        handle: libc::RTLD_NEXT,
+    };
+
     /// Next in line as a preloaded library should; else the library that a plugin loaded for itself; else
     /// our own copy of it.
     fn find() -> Self {
-        let next = Self {
-            handle: libc::RTLD_NEXT,
-        };
-        if !next.symbol(c"virgl_renderer_init").is_null() {
-            return next;
+        if !following(c"virgl_renderer_init").is_null() {
+            return Self::NEXT;
         }
         let name: *const c_char = c"libvirglrenderer.so.1".as_ptr();
         // SAFETY: a terminated name; RTLD_NOLOAD only looks.

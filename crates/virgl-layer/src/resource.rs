@@ -16,6 +16,7 @@ use towpath_transfer::textures::cost::{self, Rent};
 use towpath_transfer::textures::views::Why;
 use towpath_transfer::textures::{Request, Texture};
 
+use crate::changes::CHANGES;
 use crate::real::Real;
 use crate::shape::checked;
 use crate::state::State;
@@ -126,6 +127,10 @@ impl Resource {
         is_forced: bool,
     ) -> Result<(), Why> {
         let attached = self.pieces(state);
+        // Before it is made: what the program changes from now on is not in it.
+        if let Some(around) = attached.around() {
+            CHANGES.expect(around);
+        }
         let made = attached.map(&state.budget, taken, !is_forced);
         if made.is_err()
             && let Some(ledger) = state.ledger()
@@ -163,14 +168,20 @@ impl Resource {
         }
     }
 
+    /// Whether the one range may show something else than the pieces, after changes inside `range`.
+    pub(crate) fn is_outdated_by(&self, range: Range) -> bool {
+        let attached = self.attached.as_ref();
+        attached.is_some_and(|attached| attached.is_copied_from(range))
+    }
+
     /// Hands the library the program's list again, for good.
-    pub(crate) fn give_back(&mut self, real: &Real, handle: u32, taken: &mut Taken) {
+    pub(crate) fn give_back(&mut self, real: &Real, handle: u32, taken: &mut Taken, why: Why) {
         let has_one = self
             .attached
             .as_ref()
             .is_some_and(|attached| attached.view().is_some());
         if has_one && (!self.holds_one() || self.exchange(real, handle, Box::default())) {
-            self.unmap(taken, Some(Why::Refused));
+            self.unmap(taken, Some(why));
         }
     }
 
@@ -178,6 +189,9 @@ impl Resource {
     pub(crate) fn unmap(&mut self, taken: &mut Taken, why: Option<Why>) {
         if let Some(attached) = &mut self.attached {
             attached.unmap(taken, why);
+        }
+        if *taken == Taken::default() {
+            CHANGES.expect_none();
         }
     }
 

@@ -54,17 +54,20 @@ pub enum Why {
     Refused,
     /// The kernel refused to begin an access.
     Sync,
+    /// The memory that a view showed is no longer the pieces'.
+    Replaced,
 }
 
 impl Why {
     /// Every reason.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::NotYet,
         Self::NoFile,
         Self::Unaligned,
         Self::Budget,
         Self::Refused,
         Self::Sync,
+        Self::Replaced,
     ];
 
     /// The reason in words.
@@ -77,6 +80,7 @@ impl Why {
             Self::Budget => "over the budget",
             Self::Refused => "refused by the kernel",
             Self::Sync => "no access to the buffer",
+            Self::Replaced => "the memory was replaced",
         }
     }
 }

@@ -17,8 +17,10 @@ use towpath_measure::Nanos;
 use towpath_settings::Mode;
 use towpath_transfer::textures::attached::{Judged, Step, Survey, Taken};
 use towpath_transfer::textures::trace::Event;
+use towpath_transfer::textures::views::Why;
 use towpath_transfer::textures::{Entry, Request, Texture};
 
+use crate::changes::CHANGES;
 use crate::real::{CreateArgs, Real};
 use crate::resource::{Resource, entries, ranges, text};
 use crate::shape::shape;
@@ -34,6 +36,8 @@ pub(crate) struct Table {
     taken: Taken,
     /// How often one range has paid and lost, by the size of the texture (powers of two).
     paid: Numbered<Score>,
+    /// Changes of memory that have been acted upon.
+    changes_seen: usize,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -218,6 +222,7 @@ impl Table {
         self.resources.clear();
         self.textures.clear();
         self.taken = Taken::default();
+        CHANGES.expect_none();
     }
 
     /// Before a transfer of the attached list: replaces it if that is due. `None` for a resource that is
@@ -236,6 +241,7 @@ impl Table {
         if state.is_traced() && self.textures.contains_key(&handle) {
             state.trace(|| Event::Transfer(handle, *request));
         }
+        self.let_go_of_changed(real);
         let resource = self.resources.get_mut(&handle)?;
         if !resource.is_looked_at {
             let (texels, uses) = watch::look_always(handle);
@@ -255,7 +261,7 @@ impl Table {
         };
         let mode = state.mode();
         if plan.is_none() || !mode.is_on() {
-            resource.give_back(real, handle, &mut self.taken);
+            resource.give_back(real, handle, &mut self.taken, Why::Refused);
             if mode.is_on() {
                 seen.outcome = Outcome::Unsupported;
             }
@@ -295,7 +301,19 @@ impl Table {
     /// list.
     pub(crate) fn keep_away(&mut self, real: &Real, handle: u32) {
         if let Some(resource) = self.resources.get_mut(&handle) {
-            resource.give_back(real, handle, &mut self.taken);
+            resource.give_back(real, handle, &mut self.taken, Why::Refused);
+        }
+    }
+
+    /// Gives lists back where the program has changed the memory behind a view.
+    fn let_go_of_changed(&mut self, real: &Real) {
+        let Some(range) = CHANGES.since(&mut self.changes_seen) else {
+            return;
+        };
+        for (handle, resource) in &mut self.resources {
+            if resource.is_outdated_by(range) {
+                resource.give_back(real, *handle, &mut self.taken, Why::Replaced);
+            }
         }
     }
 
@@ -320,7 +338,7 @@ impl Table {
                 score.won = score.won.saturating_add(1);
             }
             Judged::Loses => {
-                resource.give_back(real, handle, &mut self.taken);
+                resource.give_back(real, handle, &mut self.taken, Why::Refused);
                 let score = self.score(size);
                 score.lost = score.lost.saturating_add(1);
                 if let Some(ledger) = state.ledger() {

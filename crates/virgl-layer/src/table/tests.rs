@@ -3,11 +3,13 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ffi::OsString;
+use std::process::Command;
 
 use towpath_settings::Settings;
 use towpath_transfer::textures::{Direction, Ram};
 
 use super::*;
+use crate::remap;
 
 thread_local! {
     /// What the library of these tests holds, and how often it was told.
@@ -272,4 +274,69 @@ fn no_transfer_allocates_while_counted() {
     }
     assert_eq!(ALLOCATIONS.get(), before);
     guest.end();
+}
+
+/// Alone in its process: threads of other tests map and guard their stacks.
+#[test]
+fn mappings_away_from_all_pieces_are_passed_on_by_a_comparison() {
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "--test-threads=1"])
+        .arg("table::tests::inner_mappings")
+        .status();
+    assert!(status.unwrap().success());
+}
+
+#[test]
+#[ignore = "runs in a child"]
+fn inner_mappings() {
+    let mut guest = Guest::new("upload", 30);
+    assert_eq!(guest.transfer(256, 1).0, 1, "a view");
+    let noted = CHANGES.count();
+    let before = ALLOCATIONS.get();
+    for _round in 0..1000 {
+        let page = elsewhere();
+        assert_eq!(errno(), 17, "kept");
+        // SAFETY: a page that `elsewhere` has just mapped.
+        assert_eq!(unsafe { remap::munmap(page, 4096) }, 0);
+        assert_eq!(errno(), 17, "kept");
+        // SAFETY: no memory is named.
+        assert_eq!(unsafe { remap::munmap(page.wrapping_byte_add(1), 1) }, -1);
+        assert_eq!(errno(), libc::EINVAL, "the kernel's answer");
+    }
+    assert_eq!(ALLOCATIONS.get(), before);
+    assert_eq!(CHANGES.count(), noted, "no change is near the pieces");
+    let piece = guest.list[1].iov_base;
+    // SAFETY: a page of the guest's; it may be read and written as before.
+    assert_eq!(unsafe { remap::mprotect(piece, 4096, 3) }, 0);
+    assert_eq!(CHANGES.count(), noted + 1);
+    assert_eq!(ALLOCATIONS.get(), before);
+    assert_eq!(guest.transfer(256, 1).0, 4, "the program's list");
+    guest.end();
+}
+
+/// Maps a page by every function that is watched, with `errno` at 17 before.
+fn elsewhere() -> *mut std::ffi::c_void {
+    let (flags, none) = (
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        std::ptr::null_mut(),
+    );
+    // SAFETY: no argument.
+    let place = unsafe { libc::__errno_location() };
+    // SAFETY: this thread's own place.
+    unsafe { place.write(17) };
+    // SAFETY: a new mapping.
+    let page = unsafe { remap::mmap(none, 8192, 3, flags, -1, 0) };
+    // SAFETY: the same place again.
+    let same = unsafe { remap::mmap64(page, 8192, 3, flags | libc::MAP_FIXED, -1, 0) };
+    assert_eq!(same, page);
+    // SAFETY: a page of its own.
+    assert_eq!(unsafe { remap::mprotect(page, 4096, 1) }, 0);
+    // SAFETY: it gets shorter where it is.
+    let same = unsafe { remap::mremap(page, 8192, 4096, 0, none) };
+    assert_eq!(same, page);
+    page
+}
+
+fn errno() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap()
 }

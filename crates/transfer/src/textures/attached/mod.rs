@@ -127,8 +127,8 @@ enum One {
     None,
     /// The pieces are neighbours: the range they make.
     Neighbours,
-    /// A second mapping.
-    Mapped(View),
+    /// A second mapping, of whole pages of so many bytes.
+    Mapped(View, u64),
 }
 
 /// The pieces that a renderer was given for one texture.
@@ -238,7 +238,7 @@ impl Attached {
         match &self.one {
             One::None => None,
             One::Neighbours => self.runs.first().copied(),
-            One::Mapped(view) => {
+            One::Mapped(view, _) => {
                 let bytes = view.bytes();
                 Some(Range {
                     address: bytes.as_ptr().addr(),
@@ -286,10 +286,10 @@ impl Attached {
             return Ok(());
         }
         match self.try_map(budget, *taken) {
-            Ok(view) => {
+            Ok((view, unit)) => {
                 taken.mappings += self.runs.len();
                 taken.bytes += self.bytes();
-                self.one = One::Mapped(view);
+                self.one = One::Mapped(view, unit);
                 Ok(())
             }
             Err(why) => {
@@ -305,7 +305,7 @@ impl Attached {
 
     /// Ends the one range. Nobody may use its addresses any more. `why` keeps it from being made again.
     pub fn unmap(&mut self, taken: &mut Taken, why: Option<Why>) {
-        if let One::Mapped(view) = std::mem::replace(&mut self.one, One::None) {
+        if let One::Mapped(view, _) = std::mem::replace(&mut self.one, One::None) {
             drop(view);
             taken.mappings -= self.runs.len().min(taken.mappings);
             taken.bytes -= self.bytes().min(taken.bytes);
@@ -371,32 +371,51 @@ impl Attached {
         text
     }
 
-    fn try_map(&self, budget: &Budget, taken: Taken) -> Result<View, Why> {
+    fn try_map(&self, budget: &Budget, taken: Taken) -> Result<(View, u64), Why> {
         let mappings = taken.mappings.saturating_add(self.runs.len());
         let bytes = taken.bytes.saturating_add(self.bytes());
         if mappings > budget.mappings || bytes > budget.bytes {
             return Err(Why::Budget);
         }
         let unit = self.page().ok_or(Why::NoFile)?;
-        View::alias(&self.runs, unit).map_err(|error| match error {
+        let made = View::alias(&self.runs, unit).map_err(|error| match error {
             view::Error::Unaligned { .. } => Why::Unaligned,
             _ => Why::Refused,
-        })
+        })?;
+        Ok((made, unit))
+    }
+
+    /// A range around all pieces and the rest of their pages; `None` without pieces.
+    #[must_use]
+    pub fn around(&self) -> Option<Range> {
+        let around = self.hull()?;
+        let page = usize::try_from(HUGE).ok()?;
+        Some(Range::between(floor(around.address, page), around.end()))
+    }
+
+    /// Whether a second mapping is in use that shows memory of `range`. A length that a program gives may end inside
+    /// a page; the kernel means the whole.
+    #[must_use]
+    pub fn is_copied_from(&self, range: Range) -> bool {
+        let One::Mapped(_, unit) = &self.one else {
+            return false;
+        };
+        let page = usize::try_from(*unit).unwrap_or(usize::MAX);
+        let is_hit =
+            |run: &Range| floor(run.address, page) < range.end() && range.address < run.end();
+        self.runs.iter().any(is_hit)
+    }
+
+    fn hull(&self) -> Option<Range> {
+        let start = self.runs.iter().map(|run| run.address).min()?;
+        let end = self.runs.iter().map(|run| run.end()).max()?;
+        Some(Range::between(start, end))
     }
 
     /// The page size of the pieces, if all are memory that can be mapped a second time.
     fn page(&self) -> Option<u64> {
-        let start = self.runs.iter().map(|run| run.address).min()?;
-        let end = self
-            .runs
-            .iter()
-            .map(|run| run.address.saturating_add(run.len))
-            .max()?;
         // A guest's memory is one mapping or a few: one question answers for all pieces as a rule.
-        let whole = vma::kind(Range {
-            address: start,
-            len: end - start,
-        });
+        let whole = vma::kind(self.hull()?);
         if let Some(unit) = shareable(whole) {
             return Some(unit);
         }
@@ -410,6 +429,10 @@ impl Attached {
         }
         Some(unit)
     }
+}
+
+const fn floor(address: usize, page: usize) -> usize {
+    address - address % page
 }
 
 fn shareable(kind: Mapped) -> Option<u64> {

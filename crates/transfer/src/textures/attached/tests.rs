@@ -36,7 +36,7 @@ fn a_list_is_mapped_once_it_has_paid_and_shows_the_same_bytes() {
     ram.bytes().get(2 * 4096, 1).unwrap().fill(9);
     let view = attached.view().unwrap();
     assert_eq!(view.len, 16 * 4096);
-    let One::Mapped(map) = &attached.one else {
+    let One::Mapped(map, _) = &attached.one else {
         panic!("mapped");
     };
     assert_eq!(map.bytes().get(4096, 1).unwrap().to_vec(), [9]);

@@ -7,6 +7,8 @@
     reason = "tests"
 )]
 
+mod replaced;
+
 use std::process::Command;
 
 use towpath_ledger::Outcome;
