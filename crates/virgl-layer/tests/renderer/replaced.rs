@@ -128,9 +128,7 @@ impl Machine {
 
     fn play(&mut self, change: Change, views: [usize; 2], by_stream: bool) {
         let pieces = self.guest.take(SPEC.bytes()).unwrap();
-        let &[_, _, third, _] = pieces.as_slice() else {
-            panic!("four pages");
-        };
+        let third = *pieces.get(2).unwrap();
         let mut list = Attached::new(&self.guest, &pieces);
         self.renderer.create(&self.api, &SPEC).unwrap();
         self.renderer
