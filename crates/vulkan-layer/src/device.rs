@@ -130,11 +130,9 @@ fn changed<'a>(
         CacheMode::Observe => return None,
         CacheMode::Fill | CacheMode::Takeover => {}
     }
-    let Some(plan) = feature::plan(instance, physical, info) else {
-        process.log("cache fix off: this device has no pipelineCreationCacheControl");
-        return None;
-    };
-    plan.apply(info).unwrap_or_else(|why| {
+    let planned = feature::plan(instance, physical, info);
+    let changed = planned.and_then(|plan| plan.apply(info));
+    changed.unwrap_or_else(|why| {
         process.log(&format!("cache fix off: {why}"));
         None
     })

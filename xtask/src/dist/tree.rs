@@ -76,9 +76,10 @@ const LAYERS: [&str; 4] = [
     "libtowpath_drm_shim.so",
 ];
 
-/// The C programs, and the header of checks that they share.
-const EXAMPLES: [&str; 5] = [
+/// The C programs, and the headers that they share.
+const EXAMPLES: [&str; 6] = [
     "common.h",
+    "game.hpp",
     "pipeline_cache.cpp",
     "readback.c",
     "syncobj.c",

@@ -96,41 +96,6 @@ fn the_opencl_layer_lives_beside_the_readback_example() {
     assert_eq!(ledgers(&ledger), 1);
 }
 
-/// The program saves by the library what it gets through the layer, which has a store of its own: every case of the
-/// example must come out as without the layer.
-#[test]
-fn the_vulkan_layer_lives_beside_the_pipeline_cache_example() {
-    if !can_run(&[Need::Cxx, Need::VulkanHeaders]) {
-        return;
-    }
-    let installed = Installed::new();
-    let words = ["-std=c++17", "-lvulkan"];
-    let program = installed.build("c++", &example("pipeline_cache.cpp"), &words);
-    let layers = installed.path().join("layers");
-    std::fs::create_dir(&layers).unwrap();
-    let manifest = format!(
-        r#"{{"file_format_version": "1.2.0", "layer": {{"name": "VK_LAYER_TOWPATH_host", "type": "GLOBAL",
-        "library_path": "{}", "api_version": "1.3.290", "implementation_version": "1", "description": "beside"}}}}"#,
-        artifact("libtowpath_vulkan_layer.so").display()
-    );
-    std::fs::write(layers.join("host.json"), manifest).unwrap();
-    for fix in ["none", "cache", "cache,waits"] {
-        let ledger = installed.path().join(format!("ledger-{fix}"));
-        std::fs::create_dir(&ledger).unwrap();
-        says_ok(
-            installed
-                .drivers(&mut Command::new(&program))
-                .env("VK_ADD_LAYER_PATH", &layers)
-                .env("VK_INSTANCE_LAYERS", "VK_LAYER_TOWPATH_host")
-                .env("XDG_CACHE_HOME", installed.path().join("cache"))
-                .env("TOWPATH_FIX", fix)
-                .env("TOWPATH_LEDGER", &ledger),
-        );
-        // The saves in processes of their own are forks: each has the layer, and its own ledger.
-        assert!(ledgers(&ledger) >= 1, "the layer was there with {fix}");
-    }
-}
-
 /// One guest's memory, seen by the layer's view under virglrenderer and by the library's: as one, and gathered.
 #[test]
 fn the_virgl_layer_lives_beside_the_library() {
@@ -276,7 +241,7 @@ impl Opened {
     }
 }
 
-fn ledgers(folder: &Path) -> usize {
+pub(crate) fn ledgers(folder: &Path) -> usize {
     let names = std::fs::read_dir(folder).unwrap();
     names
         .map(|entry| entry.unwrap().path())

@@ -7,3 +7,4 @@ mod calls;
 mod common;
 mod examples;
 mod misuse;
+mod vulkan;

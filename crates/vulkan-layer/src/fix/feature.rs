@@ -35,27 +35,32 @@ pub(crate) struct Changed<'a> {
     copies: Vec<Box<[u64]>>,
 }
 
-/// Looks at the call and the device; `None` where the feature cannot be had.
+/// Why the feature cannot be had, where the driver has none.
+const MISSING: &str = "the device has no pipelineCreationCacheControl";
+
+/// Looks at the call and the device; an error where the feature cannot be had, with the reason for the log.
 pub(crate) fn plan(
     instance: &Instance,
     physical: vk::PhysicalDevice,
     info: &vk::DeviceCreateInfo<'_>,
-) -> Option<Plan> {
+) -> Result<Plan, &'static str> {
     // Without it the driver's identity cannot be asked for.
     if instance.api_version < vk::API_VERSION_1_1 {
-        return None;
+        return Err(
+            "the program asked for Vulkan 1.0, and 1.1 is the first that tells which driver it is",
+        );
     }
     let mut properties = vk::PhysicalDeviceProperties::default();
-    let get_properties = instance.next.properties?;
+    let get_properties = instance.next.properties.ok_or(MISSING)?;
     // SAFETY: the next element's function, a live physical device, a structure of ours.
     unsafe { get_properties(physical, &raw mut properties) };
     if properties.api_version < vk::API_VERSION_1_1 {
-        return None;
+        return Err("the device is of Vulkan 1.0");
     }
     let is_core = instance.api_version.min(properties.api_version) >= vk::API_VERSION_1_3;
     let has_extension = !is_core && has_extension(instance, physical);
     let call = DeviceCall {
-        is_supported: (is_core || has_extension) && is_supported(instance, physical)?,
+        is_supported: (is_core || has_extension) && is_supported(instance, physical),
         is_core,
         has_extension,
         vulkan13: abi::chained::<Wide<'_>>(info.p_next)
@@ -64,18 +69,20 @@ pub(crate) fn plan(
             .map(|own| own.pipeline_creation_cache_control == vk::TRUE),
     };
     match feature(&call) {
-        Feature::No => None,
-        feature => Some(Plan { feature }),
+        Feature::No => Err(MISSING),
+        feature => Ok(Plan { feature }),
     }
 }
 
-fn is_supported(instance: &Instance, physical: vk::PhysicalDevice) -> Option<bool> {
-    let get_features = instance.next.features2?;
+fn is_supported(instance: &Instance, physical: vk::PhysicalDevice) -> bool {
+    let Some(get_features) = instance.next.features2 else {
+        return false;
+    };
     let mut control = Control::default();
     let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut control);
     // SAFETY: the next element's function, a live physical device, structures of ours.
     unsafe { get_features(physical, &raw mut features) };
-    Some(control.pipeline_creation_cache_control == vk::TRUE)
+    control.pipeline_creation_cache_control == vk::TRUE
 }
 
 fn has_extension(instance: &Instance, physical: vk::PhysicalDevice) -> bool {
@@ -118,7 +125,7 @@ impl Plan {
             }
             Feature::SetInVulkan13 => changed.copy_until(info, &Wide::STRUCTURE)?,
             Feature::SetInOwnStructure => changed.copy_until(info, &Control::STRUCTURE)?,
-            Feature::No => return Err("the device has no pipelineCreationCacheControl"),
+            Feature::No => return Err(MISSING),
         }
         Ok(Some(changed))
     }
