@@ -6,9 +6,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::run::{cargo, has_program, root, run as start, run_with, say};
+use crate::run::{cargo, has_program, root, run as start, say};
 
 mod check;
+mod debian;
 mod notices;
 mod texts;
 mod tree;
@@ -84,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         strip(&tree)?;
     }
     archive(&out, &target)?;
-    debian(&out, &tree, &target)?;
+    debian::package(&out, &tree, &target)?;
     try_out(&out, &tree, &target, !args.no_strip)
 }
 
@@ -179,16 +180,19 @@ fn strip(tree: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Seconds since 1970 of the last commit, so that two runs on one commit pack the same times.
-fn moment() -> String {
+/// The time of the last commit in a format of git's, so that two runs on one commit pack the same times.
+fn moment(format: &str) -> Option<String> {
     let shown = Command::new("git")
-        .args(["log", "-1", "--format=%ct"])
+        .args(["log", "-1", &format!("--format={format}")])
         .current_dir(root())
         .output();
     let text = shown.map(|shown| String::from_utf8_lossy(&shown.stdout).trim().to_owned());
-    text.ok()
-        .filter(|text| !text.is_empty())
-        .unwrap_or_else(|| "0".to_owned())
+    text.ok().filter(|text| !text.is_empty())
+}
+
+/// Seconds since 1970 of the last commit.
+fn seconds() -> String {
+    moment("%ct").unwrap_or_else(|| "0".to_owned())
 }
 
 fn archive(out: &Path, target: &Target) -> Result<()> {
@@ -199,7 +203,7 @@ fn archive(out: &Path, target: &Target) -> Result<()> {
         "--owner=0",
         "--group=0",
         "--numeric-owner",
-        &format!("--mtime=@{}", moment()),
+        &format!("--mtime=@{}", seconds()),
         // Without the name and time that gzip would put in.
         "--use-compress-program=gzip -n",
         "-C",
@@ -211,64 +215,4 @@ fn archive(out: &Path, target: &Target) -> Result<()> {
     start("tar", &words)?;
     say(&format!("Wrote {}", file.display()));
     Ok(())
-}
-
-fn debian(out: &Path, tree: &Path, target: &Target) -> Result<()> {
-    if !has_program("dpkg-deb") {
-        say("No dpkg-deb here: no Debian package.");
-        return Ok(());
-    }
-    let folder = out.join("deb");
-    clear(&folder)?;
-    fs::create_dir_all(&folder)?;
-    let usr = folder.join("usr");
-    start(
-        "cp",
-        &[
-            "-a",
-            &tree.display().to_string(),
-            &usr.display().to_string(),
-        ],
-    )?;
-    // As Debian wants them; the time of packing must not get in.
-    let pages = usr.join("share/man/man1");
-    for page in tree::files_of(&pages)? {
-        start("gzip", &["-9n", &pages.join(page).display().to_string()])?;
-    }
-    let needs = newest_glibc(tree)?;
-    let kib = tree::bytes_below(&usr)?.div_ceil(1024);
-    let control = [
-        ("DEBIAN/control", texts::control(target, &needs, kib)),
-        ("DEBIAN/triggers", "activate-noawait ldconfig\n".to_owned()),
-        ("usr/share/doc/towpath/copyright", texts::copyright()),
-    ];
-    for (path, text) in control {
-        Entry::new(Source::Text(text), path).place(&folder)?;
-    }
-    let file = package_file(out, target);
-    let words = [
-        "--build",
-        "--root-owner-group",
-        &folder.display().to_string(),
-        &file.display().to_string(),
-    ];
-    run_with("dpkg-deb", &words, &[("SOURCE_DATE_EPOCH", &moment())])?;
-    say(&format!("Wrote {}", file.display()));
-    Ok(())
-}
-
-/// The glibc that the tree's programs and libraries ask for.
-fn newest_glibc(tree: &Path) -> Result<String> {
-    let mut text = String::new();
-    for folder in ["bin", "lib", "lib/towpath"] {
-        for name in tree::files_of(&tree.join(folder))? {
-            let shown = Command::new("readelf")
-                .args(["-V", "-W"])
-                .arg(tree.join(folder).join(name))
-                .output()
-                .context("cannot start readelf (package binutils)")?;
-            text.push_str(&String::from_utf8_lossy(&shown.stdout));
-        }
-    }
-    texts::newest_glibc(&text).context("readelf shows no version of glibc")
 }

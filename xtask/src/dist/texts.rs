@@ -8,6 +8,9 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The number in the library's name that programs are bound to; `crates/capi/build.rs` sets the same.
 pub(crate) const SONAME: &str = "libtowpath.so.0";
 
+/// There is no address to write to.
+const MAINTAINER: &str = "The towpath developers <towpath@invalid>";
+
 const ONE_LINE: &str = "finds, fixes and proves the host-side cost of GPU work";
 
 /// The machine that the packages are for.
@@ -63,7 +66,7 @@ pub(crate) fn control(target: &Target, glibc: &str, kib: u64) -> String {
         "Package: towpath\n\
          Version: {VERSION}\n\
          Architecture: {}\n\
-         Maintainer: The towpath developers <towpath@invalid>\n\
+         Maintainer: {MAINTAINER}\n\
          Installed-Size: {kib}\n\
          Depends: libc6 (>= {glibc}), libgcc-s1\n\
          Suggests: ocl-icd-libopencl1, libvulkan1, libvirglrenderer1\n\
@@ -73,6 +76,21 @@ pub(crate) fn control(target: &Target, glibc: &str, kib: u64) -> String {
          Program, layers for OpenCL, Vulkan, virglrenderer and DRM sync objects, and\n \
          the C library libtowpath. The layers are loaded only where they are asked for.\n",
         target.debian
+    )
+}
+
+/// By what packages that are built against the library depend on this one: name, number of the soname, dependency.
+pub(crate) fn shlibs() -> String {
+    let (name, number) = SONAME.split_once(".so.").unwrap_or((SONAME, "0"));
+    format!("{name} {number} towpath (>= {VERSION})\n")
+}
+
+/// Debian's list of changes; `date` in mail's form.
+pub(crate) fn changes(date: &str) -> String {
+    format!(
+        "towpath ({VERSION}) unstable; urgency=medium\n\n  \
+         * Built by cargo xtask dist; what has changed is in the repository's history.\n\n \
+         -- {MAINTAINER}  {date}\n"
     )
 }
 
@@ -145,6 +163,21 @@ mod tests {
                 .all(|line| line.starts_with(' ') && line.len() <= 80)
         );
         assert!(text.ends_with(".\n"));
+    }
+
+    #[test]
+    fn debian_finds_the_library_and_the_changes_in_their_forms() {
+        assert_eq!(shlibs(), format!("libtowpath 0 towpath (>= {VERSION})\n"));
+        let changes = changes("Tue, 1 Dec 2026 11:00:00 +0000");
+        let lines: Vec<&str> = changes.lines().collect();
+        assert_eq!(
+            lines[0],
+            format!("towpath ({VERSION}) unstable; urgency=medium")
+        );
+        assert!(lines[2].starts_with("  * "), "{changes}");
+        // Two blanks before the date.
+        let end = " -- The towpath developers <towpath@invalid>  Tue, 1 Dec 2026 11:00:00 +0000";
+        assert_eq!(lines[4], end);
     }
 
     #[test]

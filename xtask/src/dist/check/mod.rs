@@ -6,9 +6,12 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::texts::SONAME;
+use super::texts::{SONAME, VERSION};
 use super::tree;
-use crate::run::{has_program, run, run_with, say};
+use crate::run::{has_program, run, say};
+
+mod programs;
+mod shells;
 
 /// libtowpath.so must stay a library that a game can ship: 3 MiB, stripped.
 const LIBRARY_LIMIT: u64 = 3 << 20;
@@ -29,11 +32,11 @@ const NEEDED: [&str; 4] = [
 /// With the first thing that is not as it must be.
 pub(crate) fn tree(tree: &Path, is_stripped: bool) -> Result<()> {
     files(tree)?;
-    pages(&tree.join("share/man/man1"))?;
-    completions(&tree.join("share"))?;
-    library(&tree.join("lib").join("libtowpath.so"), is_stripped)?;
+    shells::pages(&tree.join("share/man"))?;
+    shells::completions(&tree.join("share"))?;
+    library(&tree.join("lib"), is_stripped)?;
     program(tree)?;
-    c_programs(tree, &tree.with_file_name("try"))
+    programs::built(tree, &tree.with_file_name("try"))
 }
 
 fn files(tree: &Path) -> Result<()> {
@@ -61,63 +64,18 @@ fn files(tree: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Every man page is set without a complaint.
-fn pages(folder: &Path) -> Result<()> {
-    if !has_program("man") {
-        say("No man here: the man pages are not set.");
-        return Ok(());
-    }
-    for page in tree::files_of(folder)? {
-        let shown = Command::new("man")
-            .args(["--warnings", "--no-hyphenation", "-l"])
-            .arg(folder.join(&page))
-            .env("MANWIDTH", "80")
-            .output()
-            .context("cannot start man")?;
-        let text = String::from_utf8_lossy(&shown.stdout);
-        let complaints = String::from_utf8_lossy(&shown.stderr);
-        ensure!(
-            shown.status.success() && complaints.is_empty(),
-            "{page}: {complaints}"
-        );
-        ensure!(
-            ["NAME", "SYNOPSIS", "DESCRIPTION"]
-                .iter()
-                .all(|part| text.contains(part)),
-            "{page} lacks a part:\n{text}"
-        );
-    }
-    Ok(())
-}
-
-/// Each shell that is here reads its completions.
-fn completions(share: &Path) -> Result<()> {
-    for (shell, path) in [
-        ("bash", "bash-completion/completions/towpath"),
-        ("zsh", "zsh/site-functions/_towpath"),
-        ("fish", "fish/vendor_completions.d/towpath.fish"),
-    ] {
-        if has_program(shell) {
-            run(shell, &["-n", &share.join(path).display().to_string()])?;
-        } else {
-            say(&format!("No {shell} here: its completions are not read."));
-        }
-    }
-    Ok(())
-}
-
-fn library(path: &Path, is_stripped: bool) -> Result<()> {
-    let bytes = fs::metadata(path)?.len();
+fn library(folder: &Path, is_stripped: bool) -> Result<()> {
+    let path = folder.join("libtowpath.so");
+    // What the linker looks for leads to what the loader looks for, and that to the one file.
+    let full = format!("libtowpath.so.{VERSION}");
+    ensure!(fs::read_link(&path)? == Path::new(SONAME));
+    ensure!(fs::read_link(folder.join(SONAME))? == Path::new(&full));
+    let bytes = fs::metadata(&path)?.len();
     say(&format!("libtowpath.so: {bytes} bytes."));
     if is_stripped && bytes > LIBRARY_LIMIT {
         bail!("libtowpath.so has {bytes} bytes stripped, more than {LIBRARY_LIMIT}");
     }
-    let shown = Command::new("readelf")
-        .args(["-d", "-W"])
-        .arg(path)
-        .output()
-        .context("cannot start readelf (package binutils)")?;
-    let dynamic = String::from_utf8_lossy(&shown.stdout);
+    let dynamic = dynamic_section(&path)?;
     let soname = entries(&dynamic, "SONAME");
     ensure!(soname == [SONAME], "the library's name is {soname:?}");
     for name in entries(&dynamic, "NEEDED") {
@@ -127,6 +85,16 @@ fn library(path: &Path, is_stripped: bool) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// What `readelf -d` prints.
+fn dynamic_section(path: &Path) -> Result<String> {
+    let shown = Command::new("readelf")
+        .args(["-d", "-W"])
+        .arg(path)
+        .output()
+        .context("cannot start readelf (package binutils)")?;
+    Ok(String::from_utf8_lossy(&shown.stdout).into_owned())
 }
 
 /// The values of one kind in what `readelf -d` prints: `0x1 (NEEDED) Shared library: [libc.so.6]`.
@@ -154,45 +122,6 @@ fn program(tree: &Path) -> Result<()> {
     Ok(())
 }
 
-/// C programs by nothing but pkg-config: with the shared library, and with no shared library at all.
-fn c_programs(tree: &Path, scratch: &Path) -> Result<()> {
-    if !has_program("pkg-config") || !has_program("cc") {
-        say("No pkg-config or no cc here: the C side of the tree is not tried.");
-        return Ok(());
-    }
-    fs::create_dir_all(scratch)?;
-    let library = tree.join("lib");
-    let packages = library.join("pkgconfig").display().to_string();
-    let environment = [
-        ("PKG_CONFIG_PATH", packages.as_str()),
-        ("LD_LIBRARY_PATH", &library.display().to_string()),
-    ];
-    let source = tree.join("share/doc/towpath/examples/syncobj.c");
-    for (name, flags) in [
-        ("shared", "$(pkg-config --cflags --libs towpath)"),
-        (
-            "static",
-            "-static $(pkg-config --static --cflags --libs towpath)",
-        ),
-    ] {
-        let made = scratch.join(name).display().to_string();
-        // The flags of --static name the libraries after the one that needs them.
-        let line = format!(
-            "cc -std=c99 '{}' {flags} -lpthread -o '{made}' && '{made}'",
-            source.display()
-        );
-        run_with("sh", &["-c", &line], &environment)?;
-    }
-    let shown = Command::new("readelf")
-        .args(["-d", "-W"])
-        .arg(scratch.join("static"))
-        .output()?;
-    let needed = entries(&String::from_utf8_lossy(&shown.stdout), "NEEDED");
-    ensure!(needed.is_empty(), "the static program needs {needed:?}");
-    fs::remove_dir_all(scratch)?;
-    Ok(())
-}
-
 /// Tries a Debian package: installed into a root of its own, used there, and removed again; unpacked only, where we may
 /// not install.
 ///
@@ -200,6 +129,7 @@ fn c_programs(tree: &Path, scratch: &Path) -> Result<()> {
 ///
 /// As [`tree()`].
 pub(crate) fn package(file: &Path, out: &Path) -> Result<()> {
+    lint(file)?;
     let root = out.join("try-root");
     super::clear(&root)?;
     let [unpacked, installed] = ["unpacked", "installed"].map(|name| root.join(name));
@@ -244,6 +174,22 @@ pub(crate) fn package(file: &Path, out: &Path) -> Result<()> {
         "The package: {files} files installed and removed."
     ));
     super::clear(&root)
+}
+
+/// Debian's own rules: no error, but that nobody's address is in it, since there is none to give.
+fn lint(package: &Path) -> Result<()> {
+    if !has_program("lintian") {
+        say("No lintian here: the package is not held against Debian's rules.");
+        return Ok(());
+    }
+    let words = [
+        "--fail-on=error",
+        "--suppress-tags=bogus-mail-host,bogus-mail-host-in-debian-changelog",
+    ];
+    run(
+        "lintian",
+        &[&words[..], &[&package.display().to_string()]].concat(),
+    )
 }
 
 fn is_root() -> bool {
