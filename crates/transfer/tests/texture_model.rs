@@ -53,6 +53,15 @@ fn random_streams_of_commands_end_in_refusals_at_worst() {
     }
 }
 
+/// Found by the fuzz target: the model made a texture of 2^32 - 1 layers, which no memory holds.
+#[test]
+fn an_image_larger_than_memory_is_refused() {
+    let found = [
+        0x71, 0x7b, 0x71, 0xe9, 0xe9, 0, 0, 0, 0, 0, 7, 1, 0, 0, 0, 0, 0, 0, 0xe9, 0xe9,
+    ];
+    assert_eq!(check(&found), None);
+}
+
 /// Found by the fuzz target: a side of 2^32 - 1 blocks overflowed while the case was made.
 #[test]
 fn the_largest_sides_make_a_case() {

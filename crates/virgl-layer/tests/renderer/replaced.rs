@@ -1,6 +1,7 @@
 //! A program that puts other memory behind a texture, or guards it, while the layer has a view of it.
 
 #![expect(unsafe_code, reason = "mappings at fixed addresses")]
+#![expect(clippy::indexing_slicing, reason = "tests")]
 
 use std::ffi::c_void;
 use std::ptr;
@@ -128,7 +129,7 @@ impl Machine {
 
     fn play(&mut self, change: Change, views: [usize; 2], by_stream: bool) {
         let pieces = self.guest.take(SPEC.bytes()).unwrap();
-        let third = *pieces.get(2).unwrap();
+        let third = pieces[2];
         let mut list = Attached::new(&self.guest, &pieces);
         self.renderer.create(&self.api, &SPEC).unwrap();
         self.renderer
