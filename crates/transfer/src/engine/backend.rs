@@ -3,7 +3,9 @@
 use super::Result;
 
 /// Host memory that the device reaches at full speed.
-pub trait Pinned: Send {
+///
+/// Several threads may read it at once.
+pub trait Pinned: Send + Sync {
     /// Its bytes.
     fn bytes(&self) -> &[u8];
     /// Its bytes.

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use towpath_measure::{Clock, MonotonicClock, Nanos};
 
-use super::relay::Relay;
-use super::{Backend, Chunks, Error, Result};
+use super::relay::{Part, Relay};
+use super::{Backend, Chunks, Error, Pinned, Result};
 
 /// A slot and the chunk that it holds or is to hold.
 #[derive(Debug)]
@@ -19,13 +19,64 @@ pub(super) struct Load<S> {
     pub(super) len: usize,
 }
 
-/// Which stage comes first.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Way {
-    /// Device to host: the device first.
-    Read,
+/// Which stage comes first, and what it does with a slot's bytes and the offset of their chunk.
+#[derive(Clone, Copy)]
+pub(super) enum Way<'a> {
+    /// Device to host: the device first. Several threads may carry parts of one slot out at once.
+    Read(&'a (dyn Fn(&[u8], usize) + Sync)),
     /// Host to device: the host first.
-    Write,
+    Write(&'a (dyn Fn(&mut [u8], usize) + Sync)),
+}
+
+impl Way<'_> {
+    pub(super) const fn is_read(self) -> bool {
+        matches!(self, Self::Read(_))
+    }
+
+    /// Carries a whole load.
+    fn carry<S: Pinned>(self, load: &mut Load<S>) {
+        let (len, offset) = (load.len, load.offset);
+        match self {
+            Self::Read(out) => out(load.slot.bytes().get(..len).unwrap_or_default(), offset),
+            Self::Write(into) => {
+                into(load.slot.bytes_mut().get_mut(..len).unwrap_or_default(), offset);
+            }
+        }
+    }
+
+    /// Carries a part of a load, as [`Course::cut`] cuts it; whole loads of a write.
+    pub(super) fn carry_part<S: Pinned>(self, part: &mut Part<Load<S>>, cut: Cut) {
+        match self {
+            Self::Read(out) => {
+                let load = part.load();
+                let Some((from, len)) = cut.of(load).at(part.number()) else {
+                    return;
+                };
+                let bytes = load.slot.bytes().get(from..from + len);
+                out(bytes.unwrap_or_default(), load.offset + from);
+            }
+            Self::Write(_) => {
+                if let Some(load) = part.load_mut() {
+                    self.carry(load);
+                }
+            }
+        }
+    }
+}
+
+/// How a load is cut in parts for several threads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    /// Bytes of a part; its inner boundaries are multiples of it in the host's memory.
+    pub(super) bytes: usize,
+    /// Where packed byte 0 lies in it.
+    pub(super) start: usize,
+}
+
+impl Cut {
+    const fn of<S>(self, load: &Load<S>) -> Chunks {
+        Chunks::new(load.len, self.bytes, self.start + load.offset, self.bytes)
+    }
 }
 
 /// A copy with its slots under way in the device.
@@ -42,7 +93,8 @@ pub(super) struct Course<'a, B: Backend> {
     /// The device's offset of the first byte.
     base: usize,
     chunks: Chunks,
-    way: Way,
+    cut: Cut,
+    way: Way<'a>,
     next: usize,
     done: usize,
     free: Vec<B::Slot>,
@@ -53,11 +105,11 @@ pub(super) struct Course<'a, B: Backend> {
 }
 
 impl<'a, B: Backend> Course<'a, B> {
-    pub(super) const fn new(
+    pub(super) fn new(
         backend: &'a B,
         (memory, base): (&'a B::Memory, usize),
-        chunks: Chunks,
-        way: Way,
+        (chunks, cut): (Chunks, Cut),
+        way: Way<'a>,
         slots: Vec<B::Slot>,
     ) -> Self {
         Self {
@@ -65,6 +117,7 @@ impl<'a, B: Backend> Course<'a, B> {
             memory,
             base,
             chunks,
+            cut,
             way,
             next: 0,
             done: 0,
@@ -78,27 +131,27 @@ impl<'a, B: Backend> Course<'a, B> {
 
     /// Starts what can be started before any thread carries anything: a read's first chunks.
     pub(super) fn begin(&mut self) {
-        if self.way == Way::Read {
+        if self.way.is_read() {
             self.start_reads();
         }
     }
 
     /// To the end, by this thread alone.
-    pub(super) fn alone(&mut self, carry: &dyn Fn(&mut Load<B::Slot>)) {
+    pub(super) fn alone(&mut self) {
         loop {
             match self.way {
-                Way::Read => {
+                Way::Read(_) => {
                     self.start_reads();
                     let Some(mut load) = self.land_oldest() else {
                         break;
                     };
                     if self.failure.is_none() {
-                        carry(&mut load);
+                        self.way.carry(&mut load);
                         self.done += 1;
                     }
                     self.free.push(load.slot);
                 }
-                Way::Write => {
+                Way::Write(_) => {
                     let Some(mut load) = self.next_load() else {
                         let Some(load) = self.land_oldest() else {
                             break;
@@ -107,7 +160,7 @@ impl<'a, B: Backend> Course<'a, B> {
                         self.free.push(load.slot);
                         continue;
                     };
-                    carry(&mut load);
+                    self.way.carry(&mut load);
                     self.start_write(load);
                     self.flush();
                 }
@@ -121,24 +174,25 @@ impl<'a, B: Backend> Course<'a, B> {
         loop {
             let before = (carried_by_others, self.next, self.done, self.flying.len());
             match self.way {
-                Way::Read => {
+                Way::Read(_) => {
                     self.start_reads();
                     while let Some(load) = self.land_if_over() {
                         if self.failure.is_some() {
                             self.free.push(load.slot);
                             continue;
                         }
-                        relay.hand(load);
+                        let parts = self.cut.of(&load).count();
+                        relay.hand(load, parts);
                         carried_by_others += 1;
                     }
                 }
-                Way::Write => {
+                Way::Write(_) => {
                     while let Some(load) = self.land_if_over() {
                         self.done += 1;
                         self.free.push(load.slot);
                     }
                     while let Some(load) = self.next_load() {
-                        relay.hand(load);
+                        relay.hand(load, 1);
                         carried_by_others += 1;
                     }
                 }
@@ -147,18 +201,36 @@ impl<'a, B: Backend> Course<'a, B> {
                 break;
             }
             let after = (carried_by_others, self.next, self.done, self.flying.len());
-            let patience = self.patience(before != after, carried_by_others);
+            let patience = if self.is_device_done() && self.help(relay) {
+                Some(Duration::ZERO)
+            } else {
+                self.patience(before != after, carried_by_others)
+            };
             let loads = relay.collect(patience);
             carried_by_others -= loads.len();
             self.take_carried(loads);
         }
     }
 
+    /// Whether this thread has nothing left to ask of the device: all of a read has arrived.
+    fn is_device_done(&self) -> bool {
+        self.way.is_read() && self.next == self.chunks.count() && self.flying.is_empty()
+    }
+
+    /// Carries one part, with the helpers.
+    fn help(&self, relay: &Relay<Load<B::Slot>>) -> bool {
+        relay.help(&|part| self.way.carry_part(part, self.cut))
+    }
+
     pub(super) const fn chunks(&self) -> Chunks {
         self.chunks
     }
 
-    pub(super) const fn way(&self) -> Way {
+    pub(super) const fn cut(&self) -> Cut {
+        self.cut
+    }
+
+    pub(super) const fn way(&self) -> Way<'a> {
         self.way
     }
 
@@ -196,15 +268,15 @@ impl<'a, B: Backend> Course<'a, B> {
         let is_any = !loads.is_empty();
         for load in loads {
             match self.way {
-                Way::Read => {
+                Way::Read(_) => {
                     self.done += 1;
                     self.free.push(load.slot);
                 }
-                Way::Write if self.failure.is_some() => self.free.push(load.slot),
-                Way::Write => self.start_write(load),
+                Way::Write(_) if self.failure.is_some() => self.free.push(load.slot),
+                Way::Write(_) => self.start_write(load),
             }
         }
-        if is_any && self.way == Way::Write {
+        if is_any && !self.way.is_read() {
             self.flush();
         }
     }

@@ -2,7 +2,7 @@
 //! model (`--cfg loom`) checks the very code that runs.
 
 #[cfg(not(loom))]
-pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
+pub(super) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 #[cfg(loom)]
-pub(super) use loom::sync::{Condvar, Mutex, MutexGuard};
+pub(super) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};

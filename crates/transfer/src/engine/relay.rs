@@ -2,12 +2,13 @@
 //!
 //! Only the caller's thread makes calls of a GPU API: drivers serialise them anyway, and many threads that
 //! ask for their own copies' state burn more processor time than the copies. It hands loads (a slot and
-//! its chunk) to helpers, which sleep while there are none, and takes them back.
+//! its chunk) to helpers, which sleep while there are none, and takes them back. Several helpers may carry
+//! one load, a part each: the slot is free again sooner, and the last loads keep all of them busy.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::prim::{Condvar, Mutex, MutexGuard};
+use super::prim::{Arc, Condvar, Mutex, MutexGuard};
 
 /// Loads on their way between the caller and its helpers.
 #[derive(Debug)]
@@ -21,12 +22,35 @@ pub(super) struct Relay<T> {
 
 #[derive(Debug)]
 struct State<T> {
-    waiting: VecDeque<T>,
+    waiting: VecDeque<Part<T>>,
     carried: Vec<T>,
     /// Helpers asleep and not woken yet: a wake-up without a sleeper would be a system call for nothing.
     idle: usize,
     is_caller_asleep: bool,
     is_closed: bool,
+}
+
+/// One of the parts of a load, for one helper.
+#[derive(Debug)]
+pub(super) struct Part<T> {
+    load: Arc<T>,
+    number: usize,
+}
+
+impl<T> Part<T> {
+    pub(super) fn load(&self) -> &T {
+        &self.load
+    }
+
+    /// `None` for one of several.
+    pub(super) fn load_mut(&mut self) -> Option<&mut T> {
+        Arc::get_mut(&mut self.load)
+    }
+
+    /// From 0.
+    pub(super) const fn number(&self) -> usize {
+        self.number
+    }
 }
 
 impl<T> Relay<T> {
@@ -44,16 +68,31 @@ impl<T> Relay<T> {
         }
     }
 
-    /// Caller: hands a load over.
-    pub(super) fn hand(&self, load: T) {
+    /// Caller: hands a load over, in `parts` parts; at least one.
+    pub(super) fn hand(&self, load: T, parts: usize) {
+        let load = Arc::new(load);
         let mut state = self.lock();
-        state.waiting.push_back(load);
-        let has_sleeper = state.idle > 0;
-        state.idle = state.idle.saturating_sub(1);
+        for number in 1..parts {
+            let load = Arc::clone(&load);
+            state.waiting.push_back(Part { load, number });
+        }
+        state.waiting.push_back(Part { load, number: 0 });
+        let woken = state.idle.min(parts.max(1));
+        state.idle -= woken;
         drop(state);
-        if has_sleeper {
+        for _sleeper in 0..woken {
             self.work.notify_one();
         }
+    }
+
+    /// Caller: carries one part that no helper has taken yet; `false` if there is none.
+    pub(super) fn help(&self, carry: &dyn Fn(&mut Part<T>)) -> bool {
+        let part = self.lock().waiting.pop_front();
+        let is_any = part.is_some();
+        if let Some(part) = part {
+            self.carry(part, carry);
+        }
+        is_any
     }
 
     /// Caller: the loads that were carried since; sleeps until there is one, for at most `patience`.
@@ -76,24 +115,28 @@ impl<T> Relay<T> {
         self.work.notify_all();
     }
 
-    /// Helper: carries loads until the relay is closed and empty.
-    pub(super) fn serve(&self, carry: &(dyn Fn(&mut T) + Sync)) {
-        while let Some(load) = self.take() {
-            let mut held = Held {
-                relay: self,
-                load: Some(load),
-            };
-            if let Some(load) = &mut held.load {
-                carry(load);
-            }
+    /// Helper: carries parts until the relay is closed and empty.
+    pub(super) fn serve(&self, carry: &dyn Fn(&mut Part<T>)) {
+        while let Some(part) = self.take() {
+            self.carry(part, carry);
         }
     }
 
-    fn take(&self) -> Option<T> {
+    fn carry(&self, part: Part<T>, carry: &dyn Fn(&mut Part<T>)) {
+        let mut held = Held {
+            relay: self,
+            part: Some(part),
+        };
+        if let Some(part) = &mut held.part {
+            carry(part);
+        }
+    }
+
+    fn take(&self) -> Option<Part<T>> {
         let mut state = self.lock();
         loop {
-            if let Some(load) = state.waiting.pop_front() {
-                return Some(load);
+            if let Some(part) = state.waiting.pop_front() {
+                return Some(part);
             }
             if state.is_closed {
                 return None;
@@ -106,8 +149,13 @@ impl<T> Relay<T> {
         }
     }
 
-    fn give_back(&self, load: T) {
+    /// The last part brings the load back. Parts are dropped under the lock only, so that exactly one of
+    /// them is the last.
+    fn give_back(&self, part: Part<T>) {
         let mut state = self.lock();
+        let Ok(load) = Arc::try_unwrap(part.load) else {
+            return;
+        };
         state.carried.push(load);
         let is_caller_asleep = std::mem::take(&mut state.is_caller_asleep);
         drop(state);
@@ -149,16 +197,16 @@ impl<T> Relay<T> {
     }
 }
 
-/// A load in a helper's hands: comes back whatever happens, since the caller waits for it.
+/// A part in somebody's hands: comes back whatever happens, since the caller waits for it.
 struct Held<'a, T> {
     relay: &'a Relay<T>,
-    load: Option<T>,
+    part: Option<Part<T>>,
 }
 
 impl<T> Drop for Held<'_, T> {
     fn drop(&mut self) {
-        if let Some(load) = self.load.take() {
-            self.relay.give_back(load);
+        if let Some(part) = self.part.take() {
+            self.relay.give_back(part);
         }
     }
 }
@@ -174,7 +222,7 @@ impl<T> Drop for Closing<'_, T> {
 
 #[cfg(all(test, loom))]
 mod model {
-    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicUsize, Ordering};
     use loom::thread;
 
     use super::*;
@@ -207,11 +255,38 @@ mod model {
     struct Load {
         chunk: usize,
         slot: Arc<Slot>,
-        stored: Option<usize>,
+        /// What each part found in the slot.
+        found: Vec<AtomicUsize>,
     }
 
-    /// A read of `chunks` through `slots`: the caller fills, helpers empty.
-    fn model(chunks: usize, slots: usize, helpers: usize) {
+    impl Load {
+        fn new(chunk: usize, slot: Arc<Slot>, parts: usize) -> Self {
+            let found = (0..parts).map(|_| AtomicUsize::new(usize::MAX)).collect();
+            Self { chunk, slot, found }
+        }
+
+        fn assert_carried(&self) {
+            for found in &self.found {
+                let found = found.load(Ordering::Relaxed);
+                assert_eq!(found, self.chunk, "not carried, or refilled before it was");
+            }
+        }
+    }
+
+    fn carry(part: &mut Part<Load>) {
+        let load = part.load();
+        load.found[part.number()].store(load.slot.read(), Ordering::Relaxed);
+    }
+
+    /// What the caller does besides the device's work.
+    #[derive(Clone, Copy, Eq, PartialEq)]
+    enum Caller {
+        Waits,
+        Helps,
+    }
+
+    /// A read of `chunks` through `slots`, each in `parts`: the caller fills, helpers empty.
+    fn model(chunks: usize, slots: usize, (parts, helpers): (usize, usize), caller: Caller) {
         let mut builder = loom::model::Builder::new();
         // Without a bound three threads and two condition variables take hours.
         builder.preemption_bound = Some(3);
@@ -220,9 +295,7 @@ mod model {
             let threads: Vec<_> = (0..helpers)
                 .map(|_| {
                     let relay = Arc::clone(&relay);
-                    thread::spawn(move || {
-                        relay.serve(&|load: &mut Load| load.stored = Some(load.slot.read()));
-                    })
+                    thread::spawn(move || relay.serve(&carry))
                 })
                 .collect();
             let mut free: Vec<Arc<Slot>> = (0..slots)
@@ -236,19 +309,13 @@ mod model {
             while stored.len() < chunks {
                 while let Some(slot) = (next < chunks).then(|| free.pop()).flatten() {
                     slot.fill(next);
-                    relay.hand(Load {
-                        chunk: next,
-                        slot,
-                        stored: None,
-                    });
+                    relay.hand(Load::new(next, slot, parts), parts);
                     next += 1;
                 }
-                for load in relay.collect(None) {
-                    assert_eq!(
-                        load.stored,
-                        Some(load.chunk),
-                        "refilled before it was emptied"
-                    );
+                let has_helped = caller == Caller::Helps && relay.help(&carry);
+                let patience = has_helped.then_some(Duration::ZERO);
+                for load in relay.collect(patience) {
+                    load.assert_carried();
                     stored.push(load.chunk);
                     free.push(load.slot);
                 }
@@ -265,14 +332,20 @@ mod model {
 
     #[test]
     fn every_chunk_is_carried_once_and_no_slot_is_refilled_early() {
-        model(3, 2, 1);
-        model(2, 2, 2);
-        model(2, 1, 2);
+        model(3, 2, (1, 1), Caller::Waits);
+        model(2, 2, (1, 2), Caller::Waits);
+        model(2, 1, (1, 2), Caller::Waits);
+    }
+
+    #[test]
+    fn a_slot_comes_back_when_its_last_part_was_carried() {
+        model(1, 1, (2, 2), Caller::Waits);
+        model(2, 1, (2, 1), Caller::Helps);
     }
 
     #[test]
     fn helpers_without_work_end() {
-        model(0, 1, 2);
-        model(1, 1, 2);
+        model(0, 1, (1, 2), Caller::Waits);
+        model(1, 1, (1, 2), Caller::Waits);
     }
 }

@@ -1,11 +1,13 @@
 //! Carrying chunks between slots and the program's memory.
 
+use std::sync::OnceLock;
+
 use towpath_measure::{Clock, MonotonicClock, Nanos};
 use towpath_memory::{page_size, prefault, threads};
 
-use super::course::{Course, Load, Way};
+use super::course::{Course, Cut, Way};
 use super::relay::{Closing, Relay};
-use super::{Backend, Chunks, Destination, Pinned, Pool, Result, Shape, Source};
+use super::{Backend, Bring, Chunks, Destination, Pool, Result, Shape, Source};
 
 /// Staged copies on one device.
 #[derive(Debug)]
@@ -98,15 +100,20 @@ impl<B: Backend> Engine<B> {
         let chunks = chunks(shape, to.bytes(), (to.linear_start(), align));
         let slots = self.take_slots(shape, &chunks)?;
         let threads = shape.threads.min(slots.len()).max(1);
-        let mut course = Course::new(&self.backend, (memory, offset), chunks, Way::Read, slots);
+        let bringing = OnceLock::new();
+        let out = |bytes: &[u8], offset: usize| {
+            // Set before any helper starts.
+            let bringing = *bringing.get_or_init(|| to.advise());
+            to.bring_in(offset, bytes.len(), bringing);
+            to.store(offset, bytes, bringing);
+        };
+        let (way, memory) = (Way::Read(&out), (memory, offset));
+        let cuts = (chunks, cut(to));
+        let mut course = Course::new(&self.backend, memory, cuts, way, slots);
         course.begin();
         // While the device fills the first slots.
-        let bringing = to.advise();
-        let moved = self.run(course, threads, &|load: &mut Load<B::Slot>| {
-            to.bring_in(load.offset, load.len, bringing);
-            let bytes = load.slot.bytes().get(..load.len).unwrap_or_default();
-            to.store(load.offset, bytes, bringing);
-        })?;
+        let bringing = *bringing.get_or_init(|| to.advise());
+        let moved = self.run(course, threads)?;
         bringing.note_written();
         Ok(moved)
     }
@@ -140,41 +147,40 @@ impl<B: Backend> Engine<B> {
         let chunks = chunks(shape, from.bytes(), (from.linear_start(), page_size()));
         let slots = self.take_slots(shape, &chunks)?;
         let threads = shape.threads.min(slots.len()).max(1);
-        let course = Course::new(&self.backend, (memory, offset), chunks, Way::Write, slots);
-        self.run(course, threads, &|load: &mut Load<B::Slot>| {
-            let bytes = load.slot.bytes_mut().get_mut(..load.len);
-            from.load(load.offset, bytes.unwrap_or_default());
-        })
+        let into = |bytes: &mut [u8], offset: usize| from.load(offset, bytes);
+        let (way, memory) = (Way::Write(&into), (memory, offset));
+        let whole = Cut {
+            bytes: usize::MAX,
+            start: 0,
+        };
+        let course = Course::new(&self.backend, memory, (chunks, whole), way, slots);
+        self.run(course, threads)
     }
 
     /// Runs a copy to its end: by the calling thread alone, or by helpers and the calling thread for the
     /// device.
-    fn run(
-        &self,
-        mut course: Course<'_, B>,
-        threads: usize,
-        carry: &(dyn Fn(&mut Load<B::Slot>) + Sync),
-    ) -> Result<Moved> {
+    fn run(&self, mut course: Course<'_, B>, threads: usize) -> Result<Moved> {
         let started = MonotonicClock.now();
-        let chunks = course.chunks();
+        let (chunks, way, cut) = (course.chunks(), course.way(), course.cut());
         let helpers = if threads == 1 { 0 } else { threads };
         let relay = Relay::new();
-        let carriers = threads::beside(helpers, &|_number| relay.serve(carry), |helpers| {
+        let serve = |_number| relay.serve(&|part| way.carry_part(part, cut));
+        let carriers = threads::beside(helpers, &serve, |helpers| {
             let _closing = Closing(&relay);
             if helpers == 0 {
-                course.alone(carry);
+                course.alone();
             } else {
                 course.direct(&relay);
             }
             helpers.max(1)
         });
-        let way = course.way();
         let (copied, slots) = course.end();
         self.pool.give(slots);
         let copied = copied?;
-        let since = match way {
-            Way::Read => copied.arrived.unwrap_or(started),
-            Way::Write => started,
+        let since = if way.is_read() {
+            copied.arrived.unwrap_or(started)
+        } else {
+            started
         };
         let bytes = (0..copied.chunks)
             .filter_map(|chunk| chunks.at(chunk))
@@ -210,5 +216,20 @@ fn chunks(shape: Shape, bytes: usize, (start, align): (Option<usize>, usize)) ->
     Chunks::new(bytes, chunk, start.unwrap_or(0), align)
 }
 
+/// Parts for one helper each: whole huge pages where pages are brought in, so that no two helpers meet in
+/// one, and smaller ones where they are there.
+fn cut(to: &Destination) -> Cut {
+    let bytes = match to.bring() {
+        Bring::Nothing => PART_BYTES,
+        Bring::Pages | Bring::HugePages => prefault::huge_block().max(PART_BYTES),
+    };
+    Cut {
+        bytes,
+        start: to.linear_start().unwrap_or(0),
+    }
+}
+
+/// 1 MiB: a helper carries it in some 80 microseconds, a wake-up takes 5.
+const PART_BYTES: usize = 1 << 20;
 /// 512 KiB: smaller chunks spend more on starting a copy than on the copy.
 const CHUNK_BYTES_MIN: usize = 512 << 10;

@@ -399,6 +399,8 @@ pub struct Slot {
 
 // SAFETY: the mapping is this value's alone; it goes through `&self` and `&mut self`.
 unsafe impl Send for Slot {}
+// SAFETY: `&self` only reads the mapping; everything else takes the slot by value or by `&mut`.
+unsafe impl Sync for Slot {}
 
 impl Pinned for Slot {
     fn bytes(&self) -> &[u8] {
