@@ -103,6 +103,12 @@ const PACKAGES: &[Package] = &[
         "reads what the C library exports and needs",
         false,
     ),
+    package(
+        "clinfo",
+        "walks everything that the fake OpenCL driver says about itself",
+        false,
+    ),
+    package("spirv-tools", "judges the mock game's shaders", false),
     package("libdrm2", "libdrm behind the sync shim's tests", false),
     package(
         "util-linux",

@@ -105,7 +105,7 @@ fn what_a_program_leaves_running_is_told_and_lives() {
     let output = run(&["--", "sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!"]);
     let pid = String::from_utf8(output.stdout.clone()).unwrap();
     let is_there = Path::new(&format!("/proc/{}", pid.trim())).exists();
-    kill("-KILL", pid.trim());
+    kill("KILL", pid.trim());
     assert!(is_there);
     assert!(
         stderr(&output).contains("processes that it started and that run on: 1"),

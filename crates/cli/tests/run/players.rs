@@ -42,8 +42,7 @@ fn plays_one_read() {
 #[ignore = "a program for other tests"]
 fn plays_one_read_and_is_killed() {
     record(&writer());
-    let me = std::process::id().to_string();
-    Command::new("kill").args(["-KILL", &me]).status().unwrap();
+    super::common::kill("KILL", &std::process::id().to_string());
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn a_signal_to_us_reaches_the_program_and_its_answer_comes_back() {
 fn a_program_that_a_signal_ends_gives_128_and_the_signal() {
     let mut child = spawn(&["run", "--", "sh", "-c", "echo ready; exec sleep 600"]);
     assert_eq!(line(&mut child), "ready");
-    kill("-TERM", &child.id().to_string());
+    kill("TERM", &child.id().to_string());
     assert_eq!(
         child.wait_with_output().unwrap().status.code(),
         Some(128 + 15)
@@ -44,7 +44,7 @@ fn what_a_killed_run_left_goes_with_the_next() {
     let status = child.wait().unwrap();
     assert_eq!(status.signal(), Some(9));
     assert_eq!(left_by(pid).len(), 1, "nothing could be removed");
-    kill("-KILL", &program);
+    kill("KILL", &program);
     assert!(run(&["--", "true"]).status.success());
     assert!(left_by(pid).is_empty());
 }

@@ -10,7 +10,7 @@ use towpath_needs::{Need, artifact, can_run};
 /// `clinfo` walks everything that a driver says about itself.
 #[test]
 fn clinfo_lists_the_device() {
-    if !can_run(&[Need::Pocl]) {
+    if !can_run(&[Need::Pocl, Need::Clinfo]) {
         return;
     }
     let done = Command::new("clinfo")

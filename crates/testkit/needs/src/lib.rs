@@ -10,6 +10,10 @@ use std::path::{Path, PathBuf};
 pub enum Need {
     /// PoCL as an OpenCL driver, and an OpenCL loader.
     Pocl,
+    /// `clinfo`.
+    Clinfo,
+    /// `spirv-val`.
+    SpirvTools,
     /// darktable's command-line program.
     Darktable,
     /// The Vulkan loader with lavapipe.
@@ -50,6 +54,8 @@ impl Need {
             Self::Pocl => {
                 Path::new("/etc/OpenCL/vendors/pocl.icd").exists() && has_library("libOpenCL.so.1")
             }
+            Self::Clinfo => has_program("clinfo"),
+            Self::SpirvTools => has_program("spirv-val"),
             Self::Darktable => has_program("darktable-cli"),
             Self::Lavapipe => {
                 has_library("libvulkan.so.1")
