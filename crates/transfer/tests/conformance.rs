@@ -286,6 +286,33 @@ fn a_device_that_copies_later_gives_the_same_bytes() {
     assert!(host == data);
 }
 
+#[test]
+fn chunks_carried_in_parts_give_the_same_bytes() {
+    let bytes = 16 << 20;
+    let data = pattern(bytes + 7);
+    for (bring, over) in [
+        (Bring::Nothing, 0),
+        (Bring::Nothing, 5),
+        (Bring::Pages, 5),
+        (Bring::HugePages, 0),
+        (Bring::HugePages, 4096 + 5),
+    ] {
+        let engine = Engine::new(Scripted::new(NEVER, NEVER), Shape::new(2, 4 << 20));
+        let mut host = Mapping::anonymous(bytes + (8 << 20)).unwrap();
+        let first = host.range().address;
+        let start = first.next_multiple_of(2 << 20) + (1 << 20) + over;
+        let footprint = Footprint::buffer(start, bytes).unwrap();
+        // SAFETY: the bytes lie in the mapping, which only the engine uses meanwhile.
+        let to = unsafe { Destination::new(footprint, bring) };
+        let moved = engine.read(&data, 7, &to).unwrap();
+        assert_eq!((moved.bytes, moved.chunks), (bytes, 5), "{bring:?} {over}");
+        let (host, from) = (host.as_mut_slice(), start - first);
+        assert!(host[from..from + bytes] == data[7..]);
+        assert!(host[..from].iter().all(|byte| *byte == 0));
+        assert!(host[from + bytes..].iter().all(|byte| *byte == 0));
+    }
+}
+
 /// The guard of a program compares this time with the driver's; it was once always next to nothing.
 #[test]
 fn the_time_of_a_copy_counts_from_its_first_chunk_to_its_last() {
@@ -311,7 +338,8 @@ fn the_time_of_a_copy_counts_from_its_first_chunk_to_its_last() {
 
 #[test]
 fn a_failure_anywhere_ends_the_copy_and_loses_no_slot() {
-    let data = pattern(3 << 20);
+    // Chunks of 2 MiB, which several threads carry.
+    let data = pattern(12 << 20);
     for writes in [false, true] {
         for fail in 0..6 {
             for at_wait in [false, true] {
@@ -322,7 +350,7 @@ fn a_failure_anywhere_ends_the_copy_and_loses_no_slot() {
                 };
                 let backend = Scripted::new(start, wait);
                 let alive = std::sync::Arc::clone(&backend.alive);
-                let engine = Engine::new(backend, Shape::new(2, 512 << 10));
+                let engine = Engine::new(backend, Shape::new(2, 2 << 20));
                 let mut host = vec![0_u8; data.len()];
                 let footprint =
                     Footprint::buffer(host.as_mut_ptr().expose_provenance(), host.len()).unwrap();

@@ -39,7 +39,10 @@ impl Way<'_> {
         match self {
             Self::Read(out) => out(load.slot.bytes().get(..len).unwrap_or_default(), offset),
             Self::Write(into) => {
-                into(load.slot.bytes_mut().get_mut(..len).unwrap_or_default(), offset);
+                into(
+                    load.slot.bytes_mut().get_mut(..len).unwrap_or_default(),
+                    offset,
+                );
             }
         }
     }
@@ -74,7 +77,7 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    const fn of<S>(self, load: &Load<S>) -> Chunks {
+    pub(super) const fn of<S>(self, load: &Load<S>) -> Chunks {
         Chunks::new(load.len, self.bytes, self.start + load.offset, self.bytes)
     }
 }

@@ -233,3 +233,42 @@ fn cut(to: &Destination) -> Cut {
 const PART_BYTES: usize = 1 << 20;
 /// 512 KiB: smaller chunks spend more on starting a copy than on the copy.
 const CHUNK_BYTES_MIN: usize = 512 << 10;
+
+#[cfg(test)]
+#[expect(unsafe_code, reason = "tests vouch for their own memory")]
+mod tests {
+    use towpath_memory::Mapping;
+
+    use super::*;
+    use crate::engine::course::Load;
+    use crate::readback::Footprint;
+
+    /// So that a slot is free again soon and the last chunks keep all helpers busy.
+    #[test]
+    fn no_two_parts_of_a_chunk_meet_in_a_page_that_is_brought_in() {
+        const MIB: usize = 1 << 20;
+        let host = Mapping::anonymous(16 * MIB).unwrap();
+        let block = host.range().address.next_multiple_of(2 * MIB);
+        for (bring, over, ends) in [
+            (Bring::Nothing, 0, vec![1, 2, 3, 4]),
+            (Bring::Nothing, MIB, vec![1, 2, 3, 4]),
+            (Bring::Pages, 0, vec![2, 4]),
+            (Bring::HugePages, MIB, vec![1, 3, 4]),
+        ] {
+            let footprint = Footprint::buffer(block + over, 4 * MIB).unwrap();
+            // SAFETY: the bytes lie in the mapping, which nobody uses.
+            let to = unsafe { Destination::new(footprint, bring) };
+            let load = Load {
+                slot: (),
+                offset: 0,
+                len: 4 * MIB,
+            };
+            let parts = cut(&to).of(&load);
+            let found: Vec<usize> = (0..parts.count())
+                .filter_map(|part| parts.at(part))
+                .map(|(offset, len)| (offset + len) / MIB)
+                .collect();
+            assert_eq!(found, ends, "{bring:?} {over}");
+        }
+    }
+}

@@ -29,13 +29,14 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// 1 to 64 MiB; three sixteenths and a quarter of the processors with large chunks, three eighths and
+    /// 1 to 64 MiB; three, four and five sixteenths of the processors with large chunks, three eighths and
     /// three quarters with small ones; 8 rounds; 20 s.
     fn default() -> Self {
         let processors = cpus::usable();
         let mut shapes: Vec<Shape> = [
             (processors * 3 / 16, Shape::LARGE_CHUNK_BYTES),
             (processors / 4, Shape::LARGE_CHUNK_BYTES),
+            (processors * 5 / 16, Shape::LARGE_CHUNK_BYTES),
             (processors * 3 / 8, Shape::CHUNK_BYTES),
             (processors * 3 / 4, Shape::CHUNK_BYTES),
         ]
