@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 
 use crate::run::{cargo, root, run_with, say};
-use crate::{dist, packages};
+use crate::{dist, layer32, packages};
 
 /// Long forms; each can be asked for alone.
 #[derive(Debug, clap::Args)]
@@ -11,7 +11,7 @@ pub(crate) struct Args {
     /// Seconds for each fuzz target.
     #[arg(long, default_value_t = 300)]
     fuzz_seconds: u32,
-    /// Only this part: loom, false-alarms, dist, fuzz, stress.
+    /// Only this part: loom, false-alarms, dist, fuzz, stress, layer32.
     #[arg(long)]
     only: Option<String>,
 }
@@ -38,6 +38,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     if wanted("fuzz") {
         fuzz(args.fuzz_seconds)?;
+    }
+    // Last: it takes a compiler and a system that not every machine can have.
+    if wanted("layer32") {
+        say("The Vulkan layer in 32-bit processes.");
+        layer32::run(&layer32::Args::TEST)?;
     }
     Ok(())
 }

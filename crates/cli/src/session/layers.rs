@@ -32,6 +32,9 @@ impl Library {
     }
 }
 
+/// Folder, beside the other layers, of those for 32-bit processes.
+const NARROW: &str = "i686";
+
 /// Name of the Vulkan layer.
 pub(crate) const VULKAN_LAYER: &str = "VK_LAYER_TOWPATH_host";
 
@@ -40,6 +43,8 @@ pub(crate) const VULKAN_LAYER: &str = "VK_LAYER_TOWPATH_host";
 pub(crate) struct Layers {
     pub(crate) opencl: Option<PathBuf>,
     pub(crate) vulkan: Option<PathBuf>,
+    /// The Vulkan layer for 32-bit processes, which few have.
+    pub(crate) vulkan32: Option<PathBuf>,
     pub(crate) preload: Vec<PathBuf>,
     /// Those that were asked for or expected and are not there.
     pub(crate) missing: Vec<Library>,
@@ -49,17 +54,19 @@ impl Layers {
     /// Looks for the layers; `preload` names those that are wanted by `LD_PRELOAD`.
     pub(crate) fn find(settings: &Settings, preload: &[Library]) -> Self {
         let folders = folders(settings);
-        let find = |library: Library| {
+        let find_in = |below: &str, library: Library| {
             let paths = folders
                 .iter()
-                .map(|folder| folder.join(library.file_name()));
+                .map(|folder| folder.join(below).join(library.file_name()));
             paths
                 .filter(|path| path.is_file())
                 .find_map(|path| fs::canonicalize(path).ok())
         };
+        let find = |library| find_in("", library);
         let mut layers = Self {
             opencl: find(Library::OpenCl),
             vulkan: find(Library::Vulkan),
+            vulkan32: find_in(NARROW, Library::Vulkan),
             ..Self::default()
         };
         for library in preload {
@@ -144,6 +151,17 @@ pub(crate) fn vulkan_manifest(library: &Path) -> serde_json::Value {
     manifest
 }
 
+/// As [`vulkan_manifest`], for processes of `bits`: of two layers of one name a loader takes its own.
+pub(crate) fn vulkan_manifest_for(library: &Path, bits: &str) -> serde_json::Value {
+    let mut manifest = vulkan_manifest(library);
+    if let Some(layer) = manifest.pointer_mut("/layer")
+        && let Some(layer) = layer.as_object_mut()
+    {
+        layer.insert("library_arch".to_owned(), bits.into());
+    }
+    manifest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,6 +193,9 @@ mod tests {
         let manifest = vulkan_manifest(Path::new("/x/lib.so"));
         assert_eq!(manifest["layer"]["library_path"], "/x/lib.so");
         assert_eq!(manifest["layer"]["name"], VULKAN_LAYER);
+        let manifest = vulkan_manifest_for(Path::new("/x/lib.so"), "32");
+        assert_eq!(manifest["layer"]["library_arch"], "32");
+        assert_eq!(manifest["layer"]["library_path"], "/x/lib.so");
     }
 
     #[test]

@@ -184,13 +184,23 @@ impl Session {
         }))
     }
 
-    /// The Vulkan loader takes folders of manifests: ours is written to the run's folder.
+    /// The Vulkan loader takes folders of manifests: ours are written to the run's folder, one for
+    /// 32-bit processes where there is such a layer.
     fn vulkan_lists(&self) -> Option<(OsString, OsString)> {
         let library = self.layers.vulkan.as_deref()?;
         let folder = self.folder.path().join("vulkan");
-        let manifest = serde_json::to_vec_pretty(&layers::vulkan_manifest(library)).ok()?;
         fs::create_dir_all(&folder).ok()?;
-        fs::write(folder.join("towpath_vulkan_layer.json"), manifest).ok()?;
+        let narrow = self.layers.vulkan32.as_deref();
+        let both = [("64", Some(library)), ("32", narrow)];
+        for (bits, library) in both.iter().filter_map(|(bits, lib)| Some((bits, (*lib)?))) {
+            let manifest = layers::vulkan_manifest_for(library, bits);
+            let manifest = serde_json::to_vec_pretty(&manifest).ok()?;
+            fs::write(
+                folder.join(format!("towpath_vulkan_layer_{bits}.json")),
+                manifest,
+            )
+            .ok()?;
+        }
         let same = |part: &OsStr| part == OsStr::new(VULKAN_LAYER);
         let there = self.settings.vk_instance_layers.as_deref();
         let names = appended(there, OsStr::new(VULKAN_LAYER), same);
@@ -289,9 +299,10 @@ mod tests {
         assert!(preload.starts_with("/lib/user.so:/") && preload.ends_with("drm_shim.so"));
         assert_eq!(value(&changes, "TOWPATH_FIX").unwrap(), "auto");
         let folder = value(&changes, "VK_ADD_LAYER_PATH").unwrap();
-        let manifest = fs::read(Path::new(&folder).join("towpath_vulkan_layer.json")).unwrap();
+        let manifest = fs::read(Path::new(&folder).join("towpath_vulkan_layer_64.json")).unwrap();
         let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
         assert_eq!(manifest["layer"]["name"], VULKAN_LAYER);
+        assert_eq!(manifest["layer"]["library_arch"], "64");
     }
 
     #[test]

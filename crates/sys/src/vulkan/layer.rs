@@ -8,6 +8,8 @@ use core::ffi::{c_char, c_void};
 
 use ash::vk;
 
+use super::by_width;
+
 /// The version of the loader-to-layer interface that this file describes.
 pub const INTERFACE_VERSION: u32 = 2;
 
@@ -102,8 +104,8 @@ pub struct DeviceCreateInfo {
     pub layer_info: *mut DeviceLink,
 }
 
-const _: () = assert!(size_of::<NegotiateLayerInterface>() == 48);
-const _: () = assert!(size_of::<InstanceCreateInfo>() == 32);
-const _: () = assert!(core::mem::offset_of!(InstanceCreateInfo, layer_info) == 24);
-const _: () = assert!(core::mem::offset_of!(DeviceCreateInfo, layer_info) == 24);
-const _: () = assert!(size_of::<InstanceLink>() == 24);
+const _: () = assert!(size_of::<NegotiateLayerInterface>() == by_width(48, 24));
+const _: () = assert!(size_of::<InstanceCreateInfo>() == by_width(32, 16));
+const _: () = assert!(core::mem::offset_of!(InstanceCreateInfo, layer_info) == by_width(24, 12));
+const _: () = assert!(core::mem::offset_of!(DeviceCreateInfo, layer_info) == by_width(24, 12));
+const _: () = assert!(size_of::<InstanceLink>() == by_width(24, 12));

@@ -13,6 +13,8 @@ use core::ffi::{CStr, c_void};
 
 use ash::vk;
 
+use super::by_width;
+
 /// The extension's name.
 pub const NAME: &CStr = c"VK_KHR_pipeline_binary";
 
@@ -156,7 +158,7 @@ pub type ReleaseCapturedPipelineData = unsafe extern "system" fn(
     *const vk::AllocationCallbacks<'_>,
 ) -> vk::Result;
 
-const _: () = assert!(size_of::<Key>() == 56);
-const _: () = assert!(size_of::<Properties>() == 40);
-const _: () = assert!(size_of::<BinaryCreateInfo>() == 40);
-const _: () = assert!(size_of::<HandlesInfo>() == 32);
+const _: () = assert!(size_of::<Key>() == by_width(56, 44));
+const _: () = assert!(size_of::<Properties>() == by_width(40, 28));
+const _: () = assert!(size_of::<BinaryCreateInfo>() == by_width(40, 24));
+const _: () = assert!(size_of::<HandlesInfo>() == by_width(32, 16));

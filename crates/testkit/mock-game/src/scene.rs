@@ -14,6 +14,8 @@ pub struct Scene {
     /// `None`: the mock driver.
     icd: Option<PathBuf>,
     vars: Vec<(String, String)>,
+    /// Where programs, layers and the mock driver are taken from; `None`: where the test was built.
+    built: Option<PathBuf>,
 }
 
 /// What a run left.
@@ -59,7 +61,23 @@ impl Scene {
             layers: Vec::new(),
             icd: None,
             vars: Vec::new(),
+            built: None,
         }
+    }
+
+    /// Takes programs, layers and the mock driver from another build, for another kind of process.
+    #[must_use]
+    pub fn built_in(mut self, folder: &Path) -> Self {
+        self.built = Some(folder.to_owned());
+        self
+    }
+
+    /// A program or library of the build that this scene is of.
+    #[must_use]
+    pub fn built(&self, name: &str) -> PathBuf {
+        self.built
+            .as_ref()
+            .map_or_else(|| artifact(name), |folder| folder.join(name))
     }
 
     /// The mock driver's script (pairs divided by `;`).
@@ -104,7 +122,7 @@ impl Scene {
     /// If the program was not built or cannot be started.
     #[must_use]
     pub fn steps(&self, steps: &[&str]) -> Ran {
-        let mut command = Command::new(artifact("towpath-vulkan-steps"));
+        let mut command = Command::new(self.built("towpath-vulkan-steps"));
         command.args(steps);
         self.run(command)
     }
@@ -141,7 +159,7 @@ impl Scene {
     ///
     /// The kernel's, if it cannot be started.
     pub fn start(&self, steps: &[&str]) -> std::io::Result<std::process::Child> {
-        let mut command = Command::new(artifact("towpath-vulkan-steps"));
+        let mut command = Command::new(self.built("towpath-vulkan-steps"));
         command.args(steps);
         self.dress(&mut command, &self.folder.join("journal-started"));
         command.stdout(std::process::Stdio::null()).spawn()
@@ -150,7 +168,7 @@ impl Scene {
     /// Gives `command` the scene's environment.
     pub fn dress(&self, command: &mut Command, journal: &Path) {
         let icd = self.icd.clone().unwrap_or_else(|| {
-            let text = towpath_mock_vulkan::manifest(&artifact("libtowpath_mock_vulkan.so"));
+            let text = towpath_mock_vulkan::manifest(&self.built("libtowpath_mock_vulkan.so"));
             self.write("mock_icd.json", &text)
         });
         for name in [
@@ -176,7 +194,7 @@ impl Scene {
             ("VK_LAYER_TOWPATH_capture", "libtowpath_capture_layer.so"),
         ] {
             if self.layers.contains(&name) {
-                let library = artifact(library);
+                let library = self.built(library);
                 let text = layer_manifest(name, &library);
                 self.write(&format!("layers/{name}.json"), &text);
             }

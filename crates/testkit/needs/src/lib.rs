@@ -110,6 +110,24 @@ pub fn can_run(needs: &[Need]) -> bool {
     false
 }
 
+/// The folder of a 32-bit build of this workspace, which `cargo xtask layer32 --test` makes and names.
+///
+/// Without one the test says so and passes, whatever `TOWPATH_NEEDS` says: not every machine that is
+/// meant to have everything can get the compiler's 32-bit library.
+#[must_use]
+#[expect(
+    clippy::print_stderr,
+    reason = "a skip that nobody sees is a false pass"
+)]
+#[expect(clippy::disallowed_methods, reason = "tests only")]
+pub fn narrow_build() -> Option<PathBuf> {
+    let folder = std::env::var_os("TOWPATH_TEST_LAYER32").map(PathBuf::from);
+    if folder.is_none() {
+        eprintln!("skipped: no 32-bit build; `cargo xtask layer32 --test` makes one and runs this");
+    }
+    folder
+}
+
 /// The path of a built artifact of this workspace, such as `libtowpath_opencl_layer.so`, from a test.
 ///
 /// Test programs do not build cdylibs or other packages' programs: build the workspace first.
