@@ -286,6 +286,34 @@ fn a_program_that_ends_in_the_middle_of_a_take_over_does_not_wait_for_its_pace()
     }
 }
 
+/// As in a 32-bit process: the program's file and the driver's copy of it fit, one more of ours would not.
+#[test]
+fn a_program_that_has_memory_for_its_cache_only_keeps_it() {
+    let Some(stage) = stage("entry_bytes=500000", "takeover") else {
+        return;
+    };
+    let bare = Scene::new(stage.folder.path()).script("entry_bytes=500000");
+    assert_eq!(compiles(&bare, "cache=~none compute=400 save=~c"), 400);
+    let limited = |scene: &Scene| {
+        let mut command = Command::new("prlimit");
+        command.arg("--as=600000000");
+        command.arg(artifact("towpath-vulkan-steps"));
+        command.arg(format!("cache={}", stage.path("c").display()));
+        command.args(["compute=1", "sleep=300"]);
+        scene.run(command)
+    };
+    let mut said = Vec::new();
+    for scene in [&bare, &stage.scene] {
+        let ran = limited(scene);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(ran.journal.count("blob-loaded"), 1, "{ran:?}");
+        said.push(ran.said);
+    }
+    assert_eq!(said.first(), said.last());
+    let log = stage.log();
+    assert_eq!(log.matches("too little memory").count(), 1, "{log}");
+}
+
 #[test]
 fn pipelines_linked_from_libraries_are_served_and_shader_objects_passed_on() {
     let Some(stage) = stage("", "fill") else {

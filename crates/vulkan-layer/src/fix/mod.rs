@@ -27,10 +27,13 @@ use towpath_settings::CacheMode;
 
 use crate::fork;
 use crate::instance::Instance;
-use crate::process::Process;
+use crate::process::{self, Process};
 use crate::record;
 use saver::Saver;
 pub(crate) use saver::instance_ends;
+
+/// Copies of a program's blob for which there must be room: ours, the driver's, and one for all else.
+const COPIES: usize = 3;
 
 /// The fix, ready for one device.
 pub(crate) struct CacheFix {
@@ -130,10 +133,15 @@ impl CacheFix {
         self.loaded.has(blob)
     }
 
-    /// Keeps a program's blob in the store; a thread of ours writes it.
+    /// Keeps a program's blob in the store; a thread of ours writes it. Where memory is short, as it is
+    /// in 32-bit processes, the program keeps its file as it was.
     pub(crate) fn import(&self, blob: &[u8]) {
-        if safety::check(blob, &self.identity).is_ok() {
-            self.saver.import(blob.to_vec());
+        if safety::check(blob, &self.identity).is_err() {
+            return;
+        }
+        match copy(blob) {
+            Some(copy) => self.saver.import(copy),
+            None => process::get().log("pipeline cache not taken over: too little memory"),
         }
     }
 
@@ -146,6 +154,17 @@ impl CacheFix {
         }
         self.saver.stop();
     }
+}
+
+/// A copy of `blob`, if there is room for more of them: the driver makes at least one of its own after us,
+/// and one that finds no memory may end the program.
+fn copy(blob: &[u8]) -> Option<Vec<u8>> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(blob.len().checked_mul(COPIES)?)
+        .ok()?;
+    copy.extend_from_slice(blob);
+    copy.shrink_to_fit();
+    Some(copy)
 }
 
 /// Where the store may be: each program has its own, so that no start loads another program's blobs.
