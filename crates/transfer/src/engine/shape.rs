@@ -17,8 +17,8 @@ impl Shape {
     /// the call that should only start the copy (`bench/record/h200`).
     pub const CHUNK_BYTES: usize = 2 << 20;
 
-    /// 4 MiB, for few threads: half as many calls, and with three threads a warm read of 154 MiB takes 1.08
-    /// times the processor time of the driver's own in place of 1.24 (`bench/record/h200`).
+    /// 4 MiB, for few threads: half as many calls. A warm read of 154 MiB by four threads takes 1.16 to 1.23
+    /// times the processor time of the driver's own, by six with 2 MiB 1.32 to 1.35 (`bench/record/h200`).
     pub const LARGE_CHUNK_BYTES: usize = 4 << 20;
 
     /// A slot for each thread and 8 MiB more under way, in two to four slots: with less, a device waits for
