@@ -370,6 +370,32 @@ fn views_stay_within_their_budget_and_the_oldest_goes() {
     assert_eq!((done.path, done.why), (Path::Gather, Some(Why::Budget)));
 }
 
+/// One list more than the budget has room for, in turn: each view drove out the one that was needed next.
+#[test]
+fn views_that_take_turns_do_not_drive_each_other_out() {
+    let mut guest = Guest::new(Policy::Chosen);
+    let texture = Texture::picture(Format::RGBA8, 64, 128);
+    let mut image = guest.image(&texture);
+    let full = BUDGET.mappings / 8;
+    let backings: Vec<Backing> = (0..2 * full as u64)
+        .map(|index| {
+            let pages: Vec<_> = (0..8).map(|n| ((index + n * 16) * 4096, 4096)).collect();
+            guest.backing(&pages)
+        })
+        .collect();
+    let request = Request::picture(64, 128, Direction::Upload);
+    let (first, others) = backings.split_at(full + 1);
+    // The others take the places of those that are no longer used.
+    for (set, made) in [(first, full), (others, full + others.len())] {
+        for _round in 0..1500 {
+            for backing in set {
+                guest.go(&texture, &mut image, backing, &request).unwrap();
+            }
+        }
+        assert_eq!(guest.transfers.views().counts().made, made as u64);
+    }
+}
+
 /// 5.24, a note on libkrun: a view of which one part is mapped and the other copied goes stale.
 #[test]
 fn a_list_that_cannot_be_mapped_whole_is_copied_whole() {

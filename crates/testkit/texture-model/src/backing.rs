@@ -58,6 +58,9 @@ pub fn check(data: &[u8]) -> Option<u64> {
         assert_eq!(seen, wanted.unwrap_or_default(), "{offset} {len}");
         let span = backing.span(offset, len);
         assert!(span.runs <= backing.runs().len());
+        let counted = backing.runs_in(offset, len);
+        assert!(counted <= backing.runs().len());
+        assert!(!fits || counted == span.runs, "{offset} {len}");
         visited += seen.len() as u64;
     }
     Some(visited)

@@ -268,6 +268,21 @@ impl Backing {
         span
     }
 
+    /// How many runs `len` bytes from `offset` touch, of those that there are.
+    ///
+    /// Cost: O(log n), as it is asked before every transfer.
+    #[must_use]
+    pub fn runs_in(&self, offset: u64, len: u64) -> usize {
+        let first = self.ends.partition_point(|&end| end <= offset);
+        let past = self
+            .ends
+            .partition_point(|&end| end < offset.saturating_add(len));
+        match len {
+            0 => 0,
+            _ => (past + 1).min(self.ends.len()).saturating_sub(first),
+        }
+    }
+
     fn start(&self, index: usize) -> u64 {
         let before = index.checked_sub(1).and_then(|index| self.ends.get(index));
         before.copied().unwrap_or(0)

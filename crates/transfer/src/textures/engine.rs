@@ -228,7 +228,7 @@ impl<B: Backend> Transfers<B> {
         let range = (plan.guest.offset, plan.guest.end());
         let job = Job {
             bytes: plan.payload(),
-            runs: backing.span(range.0, range.1 - range.0).runs as u64,
+            runs: backing.runs_in(range.0, range.1 - range.0) as u64,
             by_device: self.backend.can_import(plan),
         };
         let force = self.policy == Policy::Always;

@@ -1,15 +1,18 @@
 //! The view cache: which backings have a contiguous mapping, within a budget.
 //!
 //! A view belongs to one generation of one backing and covers a window of it. When the generation changes
-//! the view is dropped before the next use. When the budget is full the view unused for longest goes.
+//! the view is dropped before the next use. When the budget is full the view unused for longest goes,
+//! unless it was used while the other was copied: views that take turns in too small a budget would each be made for
+//! nothing.
 //! Every failure is counted by its reason, remembered, and answered with a copy.
 
+use std::collections::HashMap;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use towpath_measure::Nanos;
 use towpath_memory::view::{self, FilePiece, View};
 
-use super::backing::Backing;
+use super::backing::{Backing, Span};
 use super::cost::{Job, Kind, Mapped, Model, Rent};
 
 /// Bounds of the cache.
@@ -114,6 +117,8 @@ struct Slot {
     generation: u64,
     wanted: Window,
     rent: Rent,
+    /// When `rent` began.
+    since: u64,
     failed: Option<Why>,
     held: Option<Held>,
     used: u64,
@@ -129,6 +134,7 @@ impl Slot {
                 end: 0,
             },
             rent: Rent::default(),
+            since: used,
             failed: None,
             held: None,
             used,
@@ -157,13 +163,15 @@ pub struct Counts {
     /// Views dropped.
     pub dropped: u64,
     /// Copies by reason, in the order of [`Why::ALL`].
-    pub copies: [u64; 6],
+    pub copies: [u64; Why::ALL.len()],
 }
 
 /// Contiguous mappings of backings.
 #[derive(Debug)]
 pub struct Views {
     slots: Vec<Slot>,
+    /// Where in `slots` a backing's is.
+    places: HashMap<u64, usize>,
     budget: Budget,
     device: Option<OwnedFd>,
     mappings: usize,
@@ -182,6 +190,7 @@ impl Views {
     pub fn new(budget: Budget, device: Option<OwnedFd>) -> Self {
         Self {
             slots: Vec::with_capacity(budget.entries),
+            places: HashMap::with_capacity(budget.entries),
             budget,
             device,
             mappings: 0,
@@ -216,7 +225,7 @@ impl Views {
     /// Whether the backing has a view of its present state.
     #[must_use]
     pub fn has_view(&self, backing: &Backing) -> bool {
-        let slot = self.slots.iter().find(|slot| slot.id == backing.id());
+        let slot = self.index(backing.id()).and_then(|at| self.slots.get(at));
         slot.is_some_and(|slot| {
             slot.held.is_some() && Some(slot.generation) == backing.generation()
         })
@@ -225,7 +234,7 @@ impl Views {
     /// What renting has cost for a backing.
     #[must_use]
     pub fn rent(&self, backing: &Backing) -> Option<Rent> {
-        let slot = self.slots.iter().find(|slot| slot.id == backing.id());
+        let slot = self.index(backing.id()).and_then(|at| self.slots.get(at));
         slot.map(|slot| slot.rent)
     }
 
@@ -235,7 +244,7 @@ impl Views {
     ///
     /// # Cost
     ///
-    /// O(entries) to find the slot; no allocation unless a view is made.
+    /// No loop and no allocation, unless the backing is new here or a view is made.
     ///
     /// # Errors
     ///
@@ -269,8 +278,7 @@ impl Views {
     /// Drops the view of a backing that is detached, and forgets it.
     pub fn detach(&mut self, backing: &Backing) {
         if let Some(index) = self.index(backing.id()) {
-            self.drop_view(index);
-            self.slots.swap_remove(index);
+            self.remove(index);
         }
     }
 
@@ -280,6 +288,7 @@ impl Views {
             self.drop_view(index);
         }
         self.slots.clear();
+        self.places.clear();
     }
 
     /// Hands the identifiers of views given up since the last call to `forget`, and unmaps each after it.
@@ -302,7 +311,16 @@ impl Views {
     }
 
     fn index(&self, id: u64) -> Option<usize> {
-        self.slots.iter().position(|slot| slot.id == id)
+        self.places.get(&id).copied()
+    }
+
+    fn remove(&mut self, index: usize) {
+        self.drop_view(index);
+        let slot = self.slots.swap_remove(index);
+        self.places.remove(&slot.id);
+        if let Some(moved) = self.slots.get(index) {
+            self.places.insert(moved.id, index);
+        }
     }
 
     /// The slot of a backing, made if need be. What was kept of another generation is dropped: a view of pages
@@ -320,12 +338,14 @@ impl Views {
             return index;
         }
         if self.slots.len() >= self.budget.entries {
-            let oldest = self.slots.iter().enumerate().min_by_key(|(_, s)| s.used);
+            // What has no view is the least loss.
+            let loss = |slot: &Slot| (slot.held.is_some(), slot.used);
+            let oldest = self.slots.iter().enumerate().min_by_key(|(_, s)| loss(s));
             if let Some(index) = oldest.map(|(index, _)| index) {
-                self.drop_view(index);
-                self.slots.swap_remove(index);
+                self.remove(index);
             }
         }
+        self.places.insert(id, self.slots.len());
         self.slots.push(Slot::new(id, generation, self.tick));
         self.slots.len() - 1
     }
@@ -386,7 +406,9 @@ impl Views {
             slot.rent.pay(saving);
             return Err(Why::NotYet);
         }
-        self.make(index, backing, wanted, span.runs, span.in_files)
+        // A view that was used since this backing is rented for is worth as much as the one it would give way to.
+        let unused_since = if force { u64::MAX } else { slot.since };
+        self.make(index, backing, wanted, span, unused_since)
     }
 
     /// The cheaper kind where both are possible: udmabuf, if its device is there.
@@ -403,11 +425,11 @@ impl Views {
         index: usize,
         backing: &Backing,
         window: Window,
-        runs: usize,
-        in_files: bool,
+        span: Span,
+        unused_since: u64,
     ) -> Result<usize, Why> {
-        let made = if in_files {
-            self.make_room(index, runs, window.end - window.start)
+        let made = if span.in_files {
+            self.make_room(index, span.runs, window.end - window.start, unused_since)
                 .and_then(|()| self.map(backing, window))
         } else {
             Err(Why::NoFile)
@@ -434,6 +456,7 @@ impl Views {
                 // A full budget may have room later; anything else stays as it is for this generation.
                 if why == Why::Budget {
                     slot.rent = Rent::default();
+                    slot.since = self.tick;
                 } else {
                     slot.failed = Some(why);
                 }
@@ -442,8 +465,14 @@ impl Views {
         }
     }
 
-    /// Drops views, the longest unused first, until another one fits.
-    fn make_room(&mut self, index: usize, runs: usize, bytes: u64) -> Result<(), Why> {
+    /// Drops views, the longest unused first, until another one fits; none that was used at `unused_since` or later.
+    fn make_room(
+        &mut self,
+        index: usize,
+        runs: usize,
+        bytes: u64,
+        unused_since: u64,
+    ) -> Result<(), Why> {
         self.drop_view(index);
         if runs > self.budget.mappings || bytes > self.budget.bytes {
             return Err(Why::Budget);
@@ -454,7 +483,7 @@ impl Views {
                 .slots
                 .iter()
                 .enumerate()
-                .filter(|(_, s)| s.held.is_some());
+                .filter(|(_, s)| s.held.is_some() && s.used < unused_since);
             let oldest = held.min_by_key(|(_, slot)| slot.used).map(|(at, _)| at);
             self.drop_view(oldest.ok_or(Why::Budget)?);
         }
@@ -485,6 +514,7 @@ impl Views {
             self.bytes -= held.window.end - held.window.start;
             self.dropped.push((held.id, held.view));
             slot.rent = Rent::default();
+            slot.since = self.tick;
         }
     }
 }
