@@ -120,6 +120,16 @@ fn the_ledger_counts_every_call() {
 }
 
 #[test]
+fn a_buffers_use_is_that_of_the_newer_structure_where_there_is_one() {
+    let Some(stage) = stage("") else { return };
+    // A transfer's target; the same and a storage buffer.
+    let ran = steps(&stage.scene, "map-wide=2 map-wide=34");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let maps = calls(&stage.ledger(), "vkMapMemory of uncached readback memory");
+    assert_eq!(maps, 1);
+}
+
+#[test]
 fn a_cache_that_is_fetched_again_unchanged_is_found() {
     let Some(stage) = stage("entry_bytes=10000") else {
         return;

@@ -197,18 +197,24 @@ pub(crate) unsafe extern "system" fn create_buffer(
     };
     // SAFETY: the application's arguments, unchanged.
     let answer = unsafe { next(handle, info, alloc, out) };
-    if let (vk::Result::SUCCESS, Some(info), Some(made)) = (answer, abi::get(info), abi::get(out)) {
-        // A buffer that also feeds the GPU is more likely an upload buffer.
-        let is_readback = info.usage == vk::BufferUsageFlags::TRANSFER_DST;
-        if is_readback {
-            wall::beside(|| {
-                device.memories.change(|state| {
-                    state.readback_buffers.insert(made.as_raw());
-                });
+    if let (vk::Result::SUCCESS, Some(info), Some(made)) = (answer, abi::get(info), abi::get(out))
+        && is_readback(info)
+    {
+        wall::beside(|| {
+            device.memories.change(|state| {
+                state.readback_buffers.insert(made.as_raw());
             });
-        }
+        });
     }
     answer
+}
+
+/// A buffer that also feeds the GPU is more likely an upload buffer.
+fn is_readback(info: &vk::BufferCreateInfo<'_>) -> bool {
+    // Where it is in the chain, the field of old counts for nothing.
+    let wide = abi::chained::<vk::BufferUsageFlags2CreateInfoKHR<'_>>(info.p_next);
+    let usage = wide.map_or(u64::from(info.usage.as_raw()), |wide| wide.usage.as_raw());
+    usage == u64::from(vk::BufferUsageFlags::TRANSFER_DST.as_raw())
 }
 
 /// `vkDestroyBuffer`.

@@ -25,6 +25,7 @@
 //!          reuse=N          fences destroyed and made anew, asked for their state
 //!          cost=N           asks N times for the state of a fence, and the clock; prints ns of processor time each
 //!          map-readback     a transfer target in uncached memory, mapped
+//!          map-wide=USAGE   the same, but its use is that of a VkBufferUsageFlags2CreateInfo
 //!          wrong-handle     a fence passed where a semaphore belongs (mock driver only)
 //!          orphan           destroys the instance and leaves the device; nothing may follow but again, sleep and leave
 //!          again            another instance and device of the same wishes, for the steps that follow
@@ -154,7 +155,8 @@ impl Run {
             "sync-fd" => self.sync_fd(),
             "wait-any" => self.wait_any(value.parse()?),
             "reuse" => self.reuse(value.parse()?),
-            "map-readback" => self.map_readback(),
+            "map-readback" => self.map_readback(None),
+            "map-wide" => self.map_readback(Some(value.parse()?)),
             "wrong-handle" => self.wrong_handle(),
             "sleep" => {
                 std::thread::sleep(Duration::from_millis(value.parse()?));
@@ -558,11 +560,16 @@ impl Run {
         Ok(format!("signaled={signaled} lost={lost}"))
     }
 
-    fn map_readback(&mut self) -> Result<String> {
+    fn map_readback(&mut self, usage: Option<u64>) -> Result<String> {
         let device = &self.gpu.device;
-        let info = vk::BufferCreateInfo::default()
+        let mut wide = vk::BufferUsageFlags2CreateInfoKHR::default()
+            .usage(vk::BufferUsageFlags2KHR::from_raw(usage.unwrap_or(0)));
+        let mut info = vk::BufferCreateInfo::default()
             .size(1 << 20)
             .usage(vk::BufferUsageFlags::TRANSFER_DST);
+        if usage.is_some() {
+            info = info.push_next(&mut wide);
+        }
         unsafe {
             let buffer = device.create_buffer(&info, None)?;
             let types = self
