@@ -106,6 +106,11 @@ pub(crate) unsafe extern "system" fn create(
             wall::beside(|| enter(instance, physical, out, get_device, true));
             return answer;
         }
+        wall::beside(|| {
+            process::get().log(&format!(
+                "cache fix off: with pipelineCreationCacheControl vkCreateDevice answers {answer:?}"
+            ));
+        });
     }
     // Advanced anew: the attempt above has used the links up.
     advance();

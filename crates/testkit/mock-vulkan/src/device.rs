@@ -98,13 +98,14 @@ pub(crate) extern "system" fn create(
     let names: Vec<_> = names.iter().map(|name| ffi::text(*name)).collect();
     call!(
         "vkCreateDevice",
-        "cache_control={cache_control} extensions={}",
-        names.join(",")
+        "cache_control={cache_control} extensions={} chain={:?}",
+        names.join(","),
+        ffi::kinds(info.p_next)
     );
     if names.iter().any(|name| !physical::has_extension(name)) {
         return vk::Result::ERROR_EXTENSION_NOT_PRESENT;
     }
-    if cache_control && !script().cache_control {
+    if cache_control && (!script().cache_control || script().refuse_control) {
         return vk::Result::ERROR_FEATURE_NOT_PRESENT;
     }
     let internal = ffi::chained::<binary::InternalCacheControl>(info.p_next);

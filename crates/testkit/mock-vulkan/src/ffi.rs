@@ -89,6 +89,19 @@ pub(crate) fn chained_mut<'a, T: vk::TaggedStructure>(first: *mut c_void) -> Opt
     find(first, T::STRUCTURE_TYPE).and_then(|found| get_mut(found.cast_mut().cast::<T>()))
 }
 
+/// The numbers of a chain's structures, without those that the loader puts in.
+pub(crate) fn kinds(first: *const c_void) -> Vec<i32> {
+    let mut at = first.cast::<vk::BaseInStructure<'_>>();
+    let mut kinds = Vec::new();
+    while let Some(structure) = get(at) {
+        if structure.s_type != vk::StructureType::LOADER_DEVICE_CREATE_INFO {
+            kinds.push(structure.s_type.as_raw());
+        }
+        at = structure.p_next;
+    }
+    kinds
+}
+
 fn find(first: *const c_void, wanted: vk::StructureType) -> Option<*const c_void> {
     let mut at = first.cast::<vk::BaseInStructure<'_>>();
     while let Some(structure) = get(at) {

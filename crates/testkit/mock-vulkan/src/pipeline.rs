@@ -118,11 +118,14 @@ fn find_or_compile(request: &Request<'_>) -> Result<(u64, Code, Source), vk::Res
         call!("required", "key={key:016x}");
         return Err(vk::Result::PIPELINE_COMPILE_REQUIRED);
     }
-    Ok((key, compile(key, request.cache), Source::Compile))
+    Ok((key, compile(key, request.cache)?, Source::Compile))
 }
 
-fn compile(key: u64, cache: Option<&Cache>) -> Code {
+fn compile(key: u64, cache: Option<&Cache>) -> Result<Code, vk::Result> {
     let number = COMPILES.fetch_add(1, Ordering::Relaxed) + 1;
+    if number == script().fail {
+        return Err(vk::Result::ERROR_OUT_OF_HOST_MEMORY);
+    }
     call!("compile", "key={key:016x}");
     std::thread::sleep(script().compile);
     let code = blob::compile(key, script().entry_bytes, number == script().mark);
@@ -133,7 +136,7 @@ fn compile(key: u64, cache: Option<&Cache>) -> Code {
         let mut internal = INTERNAL.lock().unwrap_or_else(PoisonError::into_inner);
         internal.insert(key, code.clone());
     }
-    code
+    Ok(code)
 }
 
 fn from_binaries(request: &Request<'_>) -> Option<(u64, Code)> {

@@ -10,9 +10,11 @@
 //! | `hit_us` | 0 | time that a pipeline found in a cache takes |
 //! | `load_us` | 0 | time that creation of a cache with data takes |
 //! | `mark` | 0 | which compile (from 1) yields code that policy `aborting` dies of |
+//! | `fail` | 0 | which compile (from 1) is answered with `ERROR_OUT_OF_HOST_MEMORY` |
 //! | `identity` | `A` | driver: changes UUIDs, version text and compiled code, not the GPU's ids |
 //! | `devices` | 1 | physical devices of the same ids and identities `identity`, `identity`+`2`, ... |
 //! | `cache_control` | 1 | whether `pipelineCreationCacheControl` is offered |
+//! | `refuse_control` | 0 | whether no device is made with that feature all the same |
 //! | `binaries` | 0 | whether `VK_KHR_pipeline_binary` is offered |
 //! | `internal_cache` | 0 | whether the driver keeps every compile of this process itself |
 //! | `gpu_us` | 0 | time that one submission runs on the queue |
@@ -87,9 +89,11 @@ pub struct Script {
     pub hit: Duration,
     pub load: Duration,
     pub mark: u64,
+    pub fail: u64,
     pub identity: String,
     pub devices: u32,
     pub cache_control: bool,
+    pub refuse_control: bool,
     pub binaries: bool,
     pub internal_cache: bool,
     pub gpu: Duration,
@@ -110,9 +114,11 @@ impl Default for Script {
             hit: Duration::ZERO,
             load: Duration::ZERO,
             mark: 0,
+            fail: 0,
             identity: "A".to_owned(),
             devices: 1,
             cache_control: true,
+            refuse_control: false,
             binaries: false,
             internal_cache: false,
             gpu: Duration::ZERO,
@@ -156,9 +162,11 @@ impl Script {
             "hit_us" => self.hit = micros()?,
             "load_us" => self.load = micros()?,
             "mark" => self.mark = value.parse().ok()?,
+            "fail" => self.fail = value.parse().ok()?,
             "identity" => value.clone_into(&mut self.identity),
             "devices" => self.devices = value.parse().ok().filter(|n| (1..=8).contains(n))?,
             "cache_control" => self.cache_control = flag()?,
+            "refuse_control" => self.refuse_control = flag()?,
             "binaries" => self.binaries = flag()?,
             "internal_cache" => self.internal_cache = flag()?,
             "gpu_us" => self.gpu = micros()?,

@@ -143,6 +143,16 @@ mod tests {
         };
         assert!(described(&info).has_unknown_structure);
 
+        let binaries = vk::BaseInStructure {
+            s_type: <binary::BinaryInfo as vk::TaggedStructure>::STRUCTURE_TYPE,
+            ..Default::default()
+        };
+        let info = vk::ComputePipelineCreateInfo {
+            p_next: (&raw const binaries).cast(),
+            ..Default::default()
+        };
+        assert!(described(&info).has_binaries && !described(&info).has_unknown_structure);
+
         let name = [1_u8; 8];
         let mut identifier =
             vk::PipelineShaderStageModuleIdentifierCreateInfoEXT::default().identifier(&name);

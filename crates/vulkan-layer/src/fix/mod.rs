@@ -180,13 +180,31 @@ fn roots(process: &Process) -> Vec<PathBuf> {
     all.map(|root| root.join(program())).collect()
 }
 
-/// The program's file name.
+/// The program's name.
 fn program() -> String {
     let path = std::env::current_exe().unwrap_or_default();
-    path.file_name().map_or_else(
-        || "unknown".to_owned(),
-        |name| name.to_string_lossy().into_owned(),
-    )
+    let own = path.file_name().unwrap_or_default().to_string_lossy();
+    let command = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    named(&own, &command)
+}
+
+/// A program by its own file and its command line.
+///
+/// Under Wine all Windows programs are one Unix program: there it is the one that Wine was told to run.
+/// A file that an update has replaced keeps its name.
+fn named(own: &str, command: &[u8]) -> String {
+    let own = own.trim_end_matches(" (deleted)");
+    let words = command
+        .split(|byte| *byte == 0)
+        .map(String::from_utf8_lossy);
+    let files = words.map(|word| word.rsplit(['/', '\\']).next().map(str::to_owned));
+    let is_wine = own.starts_with("wine");
+    let told = files.flatten().find(|name| {
+        let is_program = !matches!(name.as_str(), "" | "." | "..");
+        is_wine && is_program && !name.starts_with("wine")
+    });
+    let own = if own.is_empty() { "unknown" } else { own };
+    told.unwrap_or_else(|| own.to_owned())
 }
 
 /// The canary lives on tmpfs, so that power loss is never taken for a driver's crash.
@@ -235,4 +253,29 @@ fn device_functions(device: vk::Device, get: vk::PFN_vkGetDeviceProcAddr) -> ash
     };
     // SAFETY: the look-up gives the functions of this device, which is alive.
     unsafe { ash::Device::load_with(get, device) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_windows_program_is_named_by_what_wine_was_told_to_run() {
+        let names = [
+            ("vkcube", "vkcube\0--count", "vkcube"),
+            ("vkcube (deleted)", "vkcube", "vkcube"),
+            ("", "", "unknown"),
+            (
+                "wine64-preloader",
+                "C:\\games\\Two Towers.exe\0-x",
+                "Two Towers.exe",
+            ),
+            ("wine-preloader", "/opt/wine/bin/wine\0./a.exe", "a.exe"),
+            ("wine64", "wine64\0..\0", "wine64"),
+            ("python3", "C:\\not\\wine.exe", "python3"),
+        ];
+        for (own, command, expected) in names {
+            assert_eq!(named(own, command.as_bytes()), expected);
+        }
+    }
 }
