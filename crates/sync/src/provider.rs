@@ -4,7 +4,7 @@
 use std::fmt::Debug;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::local::ring::Ring;
 use crate::prim::Arc;
 use crate::time::Deadline;
@@ -103,10 +103,12 @@ pub struct Waited {
 #[derive(Debug)]
 pub struct Notice(pub(crate) Arc<Ring>);
 
-impl From<OwnedFd> for Notice {
-    /// Eight bytes are written to an eventfd or to a socket. Cost: one system call.
-    fn from(fd: OwnedFd) -> Self {
-        Self(Arc::new(Ring::descriptor(fd)))
+impl TryFrom<OwnedFd> for Notice {
+    type Error = Error;
+
+    /// One is added to an eventfd; anything else is an [`Error::WrongDescriptor`]. Cost: three system calls.
+    fn try_from(fd: OwnedFd) -> Result<Self> {
+        Ok(Self(Arc::new(Ring::descriptor(fd)?)))
     }
 }
 
@@ -238,10 +240,11 @@ pub trait Provider: Debug + Send + Sync + 'static {
     /// [`Error::Damaged`](crate::Error::Damaged), [`Error::System`](crate::Error::System).
     fn import(&self, fd: BorrowedFd<'_>) -> Result<Option<Self::Object>>;
 
-    /// Writes eight bytes to `fd` when the point is done, or has a fence (`available`).
+    /// Adds one to the eventfd `fd` when the point is done, or has a fence (`available`). Never waits, whatever the
+    /// eventfd's counter is.
     ///
     /// # Errors
     ///
-    /// As [`Self::notify`].
+    /// [`Error::WrongDescriptor`](crate::Error::WrongDescriptor) if it is no eventfd; else as [`Self::notify`].
     fn watch(&self, object: &Self::Object, point: u64, available: bool, fd: OwnedFd) -> Result<()>;
 }

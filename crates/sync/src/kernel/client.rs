@@ -1,6 +1,6 @@
 //! One opened render node: handles and the requests that name one object.
 
-use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd};
 
 use towpath_sys::drm::{
     self, DrmVersion, GetCap, Layout, SyncobjCreate, SyncobjDestroy, SyncobjEventfd,
@@ -246,9 +246,6 @@ impl<P: Provider> Client<P> {
         let copy = fd
             .try_clone_to_owned()
             .map_err(|error| super::files::code_of(&error))?;
-        if !is_eventfd(fd) {
-            return Err(libc::EINVAL);
-        }
         let available = argument.flags & drm::WAIT_AVAILABLE != 0;
         self.device
             .provider
@@ -324,9 +321,4 @@ pub(crate) fn borrow<'a>(fd: i32) -> Option<BorrowedFd<'a>> {
     // meanwhile, calls on it fail or meet another file, as they would in the kernel.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
     rustix::io::fcntl_getfd(fd).is_ok().then_some(fd)
-}
-
-fn is_eventfd(fd: BorrowedFd<'_>) -> bool {
-    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    std::fs::read_link(path).is_ok_and(|name| name.as_os_str() == "anon_inode:[eventfd]")
 }

@@ -110,9 +110,8 @@ impl Provider for Local {
     }
 
     fn watch(&self, object: &Object, point: u64, available: bool, fd: OwnedFd) -> Result<()> {
-        object
-            .0
-            .ring_when_ready(point, available, &Arc::new(ring::Ring::descriptor(fd)));
+        let ring = Arc::new(ring::Ring::descriptor(fd)?);
+        object.0.ring_when_ready(point, available, &ring);
         Ok(())
     }
 }

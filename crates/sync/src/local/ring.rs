@@ -3,6 +3,10 @@
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::task::Waker;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{FileType, OFlags, Timespec};
+
+use crate::error::{Error, Result};
 use crate::prim::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::prim::{Arc, Lock};
 
@@ -16,7 +20,11 @@ pub(crate) struct Ring {
 #[derive(Debug)]
 enum Target {
     /// One is added.
-    Eventfd(OwnedFd),
+    Eventfd {
+        fd: OwnedFd,
+        /// A write waits where the counter is full.
+        waits: bool,
+    },
     /// Eight bytes are sent: the other end becomes readable. Given up when cancelled, which may be long
     /// before the last list forgets the ring.
     Socket(Lock<Option<Arc<OwnedFd>>>),
@@ -51,18 +59,24 @@ impl Bell {
 }
 
 impl Ring {
-    /// Cost: one system call, to see whether it is a socket.
-    pub(crate) fn descriptor(fd: OwnedFd) -> Self {
-        let is_socket = rustix::net::sockopt::socket_type(&fd).is_ok();
-        let target = if is_socket {
-            Target::Socket(Lock::new(Some(Arc::new(fd))))
-        } else {
-            Target::Eventfd(fd)
-        };
-        Self {
-            is_live: AtomicBool::new(true),
-            target,
+    /// A ring that adds one to an eventfd of the program's.
+    ///
+    /// Cost: three system calls, to see what it is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WrongDescriptor`], as the kernel has it: eight bytes would damage a file, and end the process where
+    /// they go into a pipe that nobody reads.
+    pub(crate) fn descriptor(fd: OwnedFd) -> Result<Self> {
+        if !is_eventfd(fd.as_fd()) {
+            return Err(Error::WrongDescriptor { what: "an eventfd" });
         }
+        let flags = rustix::fs::fcntl_getfl(&fd);
+        let waits = flags.is_ok_and(|flags| !flags.contains(OFlags::NONBLOCK));
+        Ok(Self {
+            is_live: AtomicBool::new(true),
+            target: Target::Eventfd { fd, waits },
+        })
     }
 
     /// A ring that makes the other end readable.
@@ -90,7 +104,7 @@ impl Ring {
     /// Its eventfd, if it has one.
     pub(crate) fn eventfd(&self) -> Option<BorrowedFd<'_>> {
         match &self.target {
-            Target::Eventfd(fd) => Some(fd.as_fd()),
+            Target::Eventfd { fd, .. } => Some(fd.as_fd()),
             Target::Socket(_) | Target::Task(_) | Target::Bell(..) | Target::Part(_) => None,
         }
     }
@@ -117,8 +131,10 @@ impl Ring {
         }
         let one = 1_u64.to_eventfd_bytes();
         match &self.target {
-            Target::Eventfd(fd) => {
-                // A full counter is readable already; nothing else can fail that we could mend.
+            // A full counter is readable already, and the program's signal must not wait for a reader.
+            Target::Eventfd { fd, waits: true } if !has_room(fd.as_fd()) => {}
+            Target::Eventfd { fd, .. } => {
+                // Nothing can fail that we could mend.
                 let _written = rustix::io::write(fd, &one);
             }
             Target::Socket(fd) => {
@@ -149,7 +165,7 @@ impl Ring {
         match &self.target {
             Target::Task(waker) => drop(waker.lock().take()),
             Target::Socket(fd) => drop(fd.lock().take()),
-            Target::Eventfd(_) | Target::Bell(..) | Target::Part(_) => {}
+            Target::Eventfd { .. } | Target::Bell(..) | Target::Part(_) => {}
         }
     }
 
@@ -168,9 +184,27 @@ impl Ring {
         self.is_live.load(Ordering::Acquire)
             && match &self.target {
                 Target::Part(parts) => parts.then.is_live(),
-                Target::Eventfd(_) | Target::Socket(_) | Target::Task(_) | Target::Bell(..) => true,
+                Target::Eventfd { .. } | Target::Socket(_) | Target::Task(_) | Target::Bell(..) => {
+                    true
+                }
             }
     }
+}
+
+/// Of the anonymous files, which have no type, only an eventfd takes eight bytes; zero changes nothing in it.
+fn is_eventfd(fd: BorrowedFd<'_>) -> bool {
+    let kind = rustix::fs::fstat(fd).map(|stat| FileType::from_raw_mode(stat.st_mode));
+    let takes = || rustix::io::write(fd, &0_u64.to_eventfd_bytes()) == Ok(8);
+    // No type is none that has a name.
+    kind.is_ok_and(|kind| kind == FileType::Unknown) && takes()
+}
+
+fn has_room(fd: BorrowedFd<'_>) -> bool {
+    let mut polled = [PollFd::new(&fd, PollFlags::OUT)];
+    let at_once = Timespec::default();
+    let asked = poll(&mut polled, Some(&at_once));
+    let [answer] = &polled;
+    asked.is_ok() && answer.revents().contains(PollFlags::OUT)
 }
 
 /// The kernel's eventfd counter has the machine's byte order.

@@ -453,7 +453,7 @@ impl Provider for Shared {
     }
 
     fn watch(&self, object: &Object, point: u64, available: bool, fd: OwnedFd) -> Result<()> {
-        self.ring_when_ready(object, point, available, Arc::new(Ring::descriptor(fd)))
+        self.ring_when_ready(object, point, available, Arc::new(Ring::descriptor(fd)?))
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn pages(folder: &Path) -> Result<()> {
         ensure!(
             ["NAME", "SYNOPSIS", "DESCRIPTION"]
                 .iter()
-                .all(|part| text.contains(part)),
+                .all(|part| text.lines().any(|line| line == *part)),
             "{page} lacks a part:\n{text}"
         );
     }

@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use libc::{EBADF, EINVAL, ENOENT};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
 use towpath_sys::drm::{SyncobjEventfd, WAIT_AVAILABLE, WAIT_FOR_SUBMIT};
 
 use super::{Kind, empty, ops_rule, ready, rule, same};
@@ -37,12 +38,24 @@ pub(super) fn add(rules: &mut Vec<Rule>) {
     ops_rule(rules, name("invalid-illegal-eventfd"), |ops| {
         let [handle] = empty(ops)?;
         let file = std::fs::File::open("/dev/null").map_err(|error| error.to_string())?;
-        same(
-            ops.eventfd(handle, 0, 0, file.as_raw_fd()),
-            Err(EINVAL),
-            "a file",
-        )?;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC);
+        let timer = timer.map_err(|error| error.to_string())?;
+        let (_reader, writer) = rustix::pipe::pipe().map_err(|error| error.to_string())?;
+        for (fd, what) in [
+            (file.as_fd(), "a file"),
+            (timer.as_fd(), "a timer"),
+            (writer.as_fd(), "a pipe"),
+        ] {
+            same(ops.eventfd(handle, 0, 0, fd.as_raw_fd()), Err(EINVAL), what)?;
+        }
         same(ops.eventfd(handle, 0, 0, -1), Err(EBADF), "no descriptor")
+    });
+    ops_rule(rules, name("towpath-full-counter-stops-nobody"), |ops| {
+        let [handle] = empty(ops)?;
+        let bell = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| error.to_string())?;
+        ready(ops.eventfd(handle, 1, 0, bell.as_raw_fd()), "eventfd")?;
+        add_to(&bell, u64::MAX - 1)?;
+        ready(ops.timeline_signal(&[handle], &[1], 0), "signal")
     });
     ops_rule(rules, name("invalid-bad-pad"), |ops| {
         let [handle] = empty(ops)?;
@@ -145,6 +158,15 @@ fn watch(ops: Ops<'_>, handle: u32, kind: Kind, flags: u32) -> Result<OwnedFd, S
         "eventfd",
     )?;
     Ok(bell)
+}
+
+fn add_to(bell: &OwnedFd, count: u64) -> Result<(), String> {
+    #[expect(
+        clippy::host_endian_bytes,
+        reason = "an eventfd counts in the machine's byte order"
+    )]
+    let written = rustix::io::write(bell, &count.to_ne_bytes());
+    written.map(drop).map_err(|error| error.to_string())
 }
 
 /// What was added to the counter: given a moment to arrive if nothing is there yet.
