@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
+use towpath_sys::process::above_standard;
 
 use crate::bytes::{array_at, hex, put, u32_at};
 use crate::format::ContentId;
@@ -78,6 +79,7 @@ impl Canary {
             .create_new(true)
             .mode(0o600)
             .open(&path)?;
+        let file = File::from(above_standard(file.into())?);
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         // Blocks first: a store into a mapped file on a full file system is SIGBUS.
         rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, PAGE_BYTES)?;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags};
+use towpath_sys::process::above_standard;
 
 use super::{Bytes, Disk, Pace, Pacer, Pressure, SyncTarget, kernel, map};
 use crate::bytes::len64;
@@ -87,6 +88,7 @@ impl Folder {
             },
             other => Error::file(Operation::List, &name)(other.into()),
         })?;
+        let handle = above_standard(handle).map_err(Error::file(Operation::List, &name))?;
         let stat =
             fs::fstat(&handle).map_err(|code| Error::file(Operation::List, &name)(code.into()))?;
         if stat.st_uid != rustix::process::geteuid().as_raw() {
@@ -137,12 +139,8 @@ impl Folder {
     fn open_file(&self, name: &str, flags: OFlags) -> io::Result<File> {
         // NONBLOCK: a FIFO in the way must not stop the program.
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let file = File::from(fs::openat(
-            &self.handle,
-            name,
-            flags,
-            Mode::RUSR | Mode::WUSR,
-        )?);
+        let opened = fs::openat(&self.handle, name, flags, Mode::RUSR | Mode::WUSR)?;
+        let file = File::from(above_standard(opened)?);
         let stat = fs::fstat(&file)?;
         let regular = fs::FileType::from_raw_mode(stat.st_mode).is_file();
         if !regular || stat.st_uid != rustix::process::geteuid().as_raw() {

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, SeekFrom};
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::thread::futex;
+use towpath_sys::process::above_standard;
 
 use super::layout::{
     BYTES, FENCES, FENCES_AT, FenceSlot, Header, MAGIC, OBJECTS, OBJECTS_AT, ObjectSlot,
@@ -46,7 +47,7 @@ impl Drop for Arena {
     }
 }
 
-fn system(operation: &'static str) -> impl FnOnce(rustix::io::Errno) -> Error {
+fn system<E: Into<std::io::Error>>(operation: &'static str) -> impl FnOnce(E) -> Error {
     move |source| Error::System {
         operation,
         source: source.into(),
@@ -59,6 +60,7 @@ impl Arena {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = rustix::fs::memfd_create("towpath-sync", flags)
             .map_err(system("create shared memory"))?;
+        let fd = above_standard(fd).map_err(system("create shared memory"))?;
         rustix::fs::ftruncate(&fd, BYTES as u64).map_err(system("size shared memory"))?;
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&fd, seals).map_err(system("seal shared memory"))?;
@@ -234,8 +236,9 @@ pub(crate) fn read_ticket(fd: BorrowedFd<'_>) -> Result<(usize, u64)> {
 /// Opens the file behind a descriptor again, with a position of its own.
 fn reopen(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-        .map_err(system("open shared memory again"))
+    let opened = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        .map_err(system("open shared memory again"))?;
+    above_standard(opened).map_err(system("open shared memory again"))
 }
 
 /// Waits for a lock; takes it over from a process that is gone.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use towpath_sys::process::above_standard;
 
 use super::peers::{self, Peers};
 use crate::prim::Lock;
@@ -50,7 +51,7 @@ pub(crate) fn hand_over(
     }
     let hangups = Arc::new(Hangups {
         process: own,
-        control: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        control: above_standard(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)?,
         list: Lock::new(vec![(name, fd)]),
         is_over: AtomicBool::new(false),
     });
