@@ -20,7 +20,8 @@
  * freed only when no call with it is under way and none follows. Functions that the program gives are called on the
  * thread that called the library, inside that call, without a lock of the library but the one that their text names.
  * After a fork without exec, the child may use handles if no other thread of the parent was inside the library then;
- * objects of `tp_sync_create` are copies there, and OpenCL does not live on in a child at all.
+ * objects of `tp_sync_create` are copies there, and OpenCL does not live on in a child at all. A signal handler may call `tp_strerror`
+ * and `tp_deadline_after`; a signal that comes during a call neither ends nor fails it.
  *
  * Memory. Large allocations that fail are TP_ERROR_MEMORY; a small one that fails ends the process, as in C++.
  *
@@ -312,7 +313,7 @@ typedef struct tp_save_report {
  its errors, which is in the program's language.
 
  Called on the thread that called the library, inside that call, never while the library holds a lock: it may
- call the library, also with the same handle, but must not free that handle. It must return: no longjmp
+ call the library, also with the same handle; to free that handle is TP_ERROR_BUSY. It must return: no longjmp
  (undefined). A C++ exception that leaves it ends the process.
  */
 typedef void (*tp_log_write)(void *user, enum tp_log_level level, const char *text);
@@ -668,7 +669,7 @@ enum tp_status tp_blob_set_log(const struct tp_blob *blob, const struct tp_log *
 
 /*
  Frees the handle, and with it the bytes of `tp_blob_data`; NULL is none. Saves nothing. TP_ERROR_BUSY: a save is
- under way; nothing was freed.
+ under way, or its log is being called; nothing was freed.
 
  # Safety
 
@@ -761,7 +762,7 @@ enum tp_status tp_cache_stats_get(const struct tp_cache *cache, struct tp_cache_
 
 /*
  Frees the handle and its blobs; NULL is none. Writes the index of what was saved; saves nothing new.
- TP_ERROR_BUSY: a save is under way; nothing was freed.
+ TP_ERROR_BUSY: a save is under way, or its log is being called; nothing was freed.
 
  # Safety
 
@@ -838,10 +839,13 @@ enum tp_status tp_memory_cold(const void *address, size_t bytes, size_t *cold_by
  Brings in all pages that hold a byte of the `bytes` at `address`, with up to `threads` threads (0: one);
  content is unchanged. Call it right before someone else (a driver) writes there.
 
- TP_ERROR_MEMORY: a part could not be brought in (read-only, unmapped, no memory); what was, stays.
- Any thread. Cost: one page fault per page, in chunks of 16 MiB, so that other threads' mmap does not stall.
+ TP_ERROR_MEMORY: a part could not be brought in (read-only, unmapped); what was, stays. Or there is not twice as
+ much memory as is absent: nothing was brought in. Any thread. Cost: a look at the page tables, and one page fault
+ per page, in chunks of 16 MiB, so that other threads' mmap does not stall.
  */
-enum tp_status tp_memory_prefault(void *address, size_t bytes, uint32_t threads);
+enum tp_status tp_memory_prefault(void *address,
+                                  size_t bytes,
+                                  uint32_t threads);
 
 /*
  Copies the `bytes` from `offset` of the pieces, end to end, to `destination`.
@@ -1226,6 +1230,7 @@ enum tp_status tp_transfer_create(void *context,
 
 /*
  Frees the handle and its pinned and device memory; NULL is none. No call may be under way with it.
+ TP_ERROR_BUSY: its log is being called; nothing was freed.
 
  # Safety
 

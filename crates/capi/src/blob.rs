@@ -10,7 +10,7 @@ use crate::boundary::{
     Opaque, borrow, give, guard, nanoseconds, path, put_bytes, put_if_wanted, take, wanted,
 };
 use crate::gate::Gate;
-use crate::log::{Log, tp_log, tp_log_level};
+use crate::log::{Log, Speaker, tp_log, tp_log_level};
 use crate::source::{Driver, tp_blob_source};
 use crate::status::{tp_status, tp_status as Status};
 
@@ -26,13 +26,16 @@ pub(crate) struct Kept {
     gate: Gate,
     /// Locked inside the gate only.
     saver: Mutex<BlobSaver>,
-    log: Mutex<Log>,
+    log: Speaker,
     bytes: Option<towpath_cache::Bytes>,
 }
 
 impl Opaque for tp_blob {
     type Value = Kept;
     const MARK: u64 = 0x626c_6f62_6669_6c65;
+    fn is_busy(kept: &Kept) -> bool {
+        kept.gate.is_busy() || kept.log.is_speaking()
+    }
 }
 
 /// What a save came to.
@@ -100,7 +103,7 @@ pub unsafe extern "C" fn tp_blob_open(
         let kept = Kept {
             gate: Gate::default(),
             saver: Mutex::new(BlobSaver::new(file, length)),
-            log: Mutex::new(Log::none()),
+            log: Speaker::new(Log::none()),
             bytes,
         };
         // SAFETY: the caller's promise.
@@ -170,14 +173,13 @@ pub unsafe extern "C" fn tp_blob_save(
             SaveOutcome::Written => (tp_saved::TP_SAVED_WRITTEN, Ok(())),
             SaveOutcome::Failed(_) => (tp_saved::TP_SAVED_FAILED, Err(Status::TP_ERROR_IO)),
         };
-        let log = *kept.log.lock().unwrap_or_else(PoisonError::into_inner);
         let level = if answer.is_ok() {
             tp_log_level::TP_LOG_NOTE
         } else {
             tp_log_level::TP_LOG_WARNING
         };
-        if log.is_wanted() {
-            log.say(level, &saved.line());
+        if kept.log.is_wanted() {
+            kept.log.say(level, &saved.line());
         }
         let filled = tp_save_report {
             outcome,
@@ -204,13 +206,13 @@ pub unsafe extern "C" fn tp_blob_set_log(blob: *const tp_blob, log: *const tp_lo
         let kept = unsafe { borrow(blob) }?;
         // SAFETY: the caller's promise.
         let log = unsafe { Log::take(log) }?;
-        *kept.log.lock().unwrap_or_else(PoisonError::into_inner) = log;
+        kept.log.set(log);
         Ok(())
     })
 }
 
 /// Frees the handle, and with it the bytes of `tp_blob_data`; NULL is none. Saves nothing. TP_ERROR_BUSY: a save is
-/// under way; nothing was freed.
+/// under way, or its log is being called; nothing was freed.
 ///
 /// # Safety
 ///
@@ -218,10 +220,6 @@ pub unsafe extern "C" fn tp_blob_set_log(blob: *const tp_blob, log: *const tp_lo
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tp_blob_free(blob: *mut tp_blob) -> tp_status {
     guard(|| {
-        // SAFETY: the caller's promise.
-        if !blob.is_null() && unsafe { borrow(blob.cast_const()) }?.gate.is_busy() {
-            return Err(Status::TP_ERROR_BUSY);
-        }
         // SAFETY: the caller's promise.
         unsafe { take(blob) }.map(drop)
     })

@@ -36,6 +36,10 @@ pub(crate) trait Opaque {
     type Value;
     /// Differs between kinds of handles.
     const MARK: u64;
+    /// Whether a function that the program gave is called with it right now: it is not freed then.
+    fn is_busy(_value: &Self::Value) -> bool {
+        false
+    }
 }
 
 /// What a handle points to: the value, and a mark by which a wrong or freed handle is known.
@@ -102,7 +106,7 @@ pub(crate) unsafe fn borrow<'a, T: Opaque>(handle: *const T) -> Answer<&'a T::Va
     Ok(unsafe { &(*block).value })
 }
 
-/// Takes what lies behind a handle back; null is no handle and no mistake.
+/// Takes what lies behind a handle back; null is no handle and no mistake. TP_ERROR_BUSY: it stays.
 ///
 /// # Safety
 ///
@@ -110,6 +114,10 @@ pub(crate) unsafe fn borrow<'a, T: Opaque>(handle: *const T) -> Answer<&'a T::Va
 pub(crate) unsafe fn take<T: Opaque>(handle: *mut T) -> Answer<Option<T::Value>> {
     if handle.is_null() {
         return Ok(None);
+    }
+    // SAFETY: the caller's promise.
+    if T::is_busy(unsafe { borrow(handle.cast_const()) }?) {
+        return Err(Status::TP_ERROR_BUSY);
     }
     let block = block(handle.cast_const())?.cast_mut();
     // SAFETY: not null and aligned by `block`; the start of a block of some kind by the caller's promise.
@@ -207,6 +215,22 @@ fn check<T>(data: *const T, count: usize) -> Answer {
     }
     Ok(())
 }
+
+/// Whether `bytes_each` for each of `count` are to be had, where what takes them would end the process if they are not.
+///
+/// Asked before anything is done. Another thread may take them first: this makes such an end rare, not impossible.
+pub(crate) fn affordable(count: usize, bytes_each: usize) -> Answer {
+    let bytes = count.saturating_mul(bytes_each);
+    if bytes < LARGE_BYTES {
+        return Ok(());
+    }
+    let mut room = Vec::<u8>::new();
+    room.try_reserve_exact(bytes)
+        .map_err(|_none| Status::TP_ERROR_MEMORY)
+}
+
+/// 1 MiB: what the header calls large, and a thousand times what asking costs.
+const LARGE_BYTES: usize = 1 << 20;
 
 /// The value at `from`.
 ///

@@ -12,11 +12,11 @@ use towpath_cache::{
 
 use crate::blob::{tp_save_report, tp_saved};
 use crate::boundary::{
-    Answer, Opaque, borrow, give, guard, nanoseconds, one, path, put, put_bytes, put_if_wanted,
-    slice, take, wanted,
+    Answer, Opaque, affordable, borrow, give, guard, nanoseconds, one, path, put, put_bytes,
+    put_if_wanted, slice, take, wanted,
 };
 use crate::gate::Gate;
-use crate::log::{Log, tp_log};
+use crate::log::{Log, Speaker, tp_log};
 use crate::source::{Driver, tp_blob_source};
 use crate::status::{tp_status, tp_status as Status};
 
@@ -30,6 +30,9 @@ pub struct tp_cache {
 impl Opaque for tp_cache {
     type Value = Cache;
     const MARK: u64 = 0x6361_6368_6563_6163;
+    fn is_busy(cache: &Cache) -> bool {
+        cache.gate.is_busy() || cache.log.is_speaking()
+    }
 }
 
 /// What a `tp_cache` is inside.
@@ -41,7 +44,7 @@ pub(crate) struct Cache {
     kept_back: u64,
     created: AtomicU64,
     gate: Gate,
-    log: Log,
+    log: Speaker,
 }
 
 /// Whose blobs these are: everything that must be equal before a driver may see one again. Texts are copied; NULL is
@@ -140,7 +143,7 @@ pub unsafe extern "C" fn tp_cache_open(
             kept_back: 0,
             created: AtomicU64::new(0),
             gate: Gate::default(),
-            log,
+            log: Speaker::new(log),
         };
         opened.load();
         // SAFETY: the caller's promise.
@@ -164,6 +167,8 @@ pub unsafe extern "C" fn tp_cache_blob(
     guard(|| {
         // SAFETY: the caller's promise.
         let cache = unsafe { borrow(cache) }?;
+        wanted(data)?;
+        wanted(bytes)?;
         let blob = cache.blobs.get(index).ok_or(Status::TP_ERROR_NOT_FOUND)?;
         // SAFETY: the caller's promise.
         unsafe { put_bytes((data, bytes), blob.as_ptr().cast(), blob.len()) }
@@ -296,7 +301,7 @@ pub unsafe extern "C" fn tp_cache_stats_get(
 }
 
 /// Frees the handle and its blobs; NULL is none. Writes the index of what was saved; saves nothing new.
-/// TP_ERROR_BUSY: a save is under way; nothing was freed.
+/// TP_ERROR_BUSY: a save is under way, or its log is being called; nothing was freed.
 ///
 /// # Safety
 ///
@@ -304,10 +309,6 @@ pub unsafe extern "C" fn tp_cache_stats_get(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tp_cache_free(cache: *mut tp_cache) -> tp_status {
     guard(|| {
-        // SAFETY: the caller's promise.
-        if !cache.is_null() && unsafe { borrow(cache.cast_const()) }?.gate.is_busy() {
-            return Err(Status::TP_ERROR_BUSY);
-        }
         // SAFETY: the caller's promise.
         if let Some(cache) = unsafe { take(cache) }?
             && !cache.opened.store.is_read_only()
@@ -415,6 +416,8 @@ unsafe fn take_identity(identity: *const tp_cache_identity) -> Answer<Identity> 
     let given = unsafe { one(identity) }?;
     // SAFETY: the caller's promise.
     let extra = unsafe { slice(given.extra.cast::<u8>(), given.extra_bytes) }?;
+    // Kept, and twice more in what is hashed and written, which grows by doubling.
+    affordable(extra.len(), 12)?;
     // SAFETY: the caller's promise.
     let device_name = unsafe { text(given.device_name) };
     // SAFETY: the caller's promise.

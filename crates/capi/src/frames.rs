@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use towpath_measure::frames::metrics::{Metrics, Target, evaluate};
 use towpath_measure::judge::Direction;
 
-use crate::boundary::{guard, one, put, slice, slice_mut};
+use crate::boundary::{affordable, guard, one, put, slice, slice_mut};
 use crate::status::{tp_status, tp_status as Status};
 
 /// Bytes of a metric's name with its closing 0.
@@ -58,6 +58,8 @@ pub unsafe extern "C" fn tp_frames_metrics(
         let frame_ms = unsafe { slice(frame_ms, frames) }?;
         // SAFETY: the caller's promise.
         let room = unsafe { one(count.cast_const()) }?;
+        // A sorted copy, and one of what lies above a bound.
+        affordable(frames, 4 * size_of::<f64>())?;
         let target = target(hertz)?;
         let is_frame = |frame: &f64| frame.is_finite() && (1e-9..1e12).contains(frame);
         if frame_ms.is_empty() || !frame_ms.iter().all(is_frame) {

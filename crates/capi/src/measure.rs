@@ -2,7 +2,7 @@
 
 use towpath_measure::judge::{self, Direction, Judgement, Question, Verdict};
 
-use crate::boundary::{Answer, guard, one, put, slice};
+use crate::boundary::{Answer, affordable, guard, one, put, slice};
 use crate::status::{tp_status, tp_status as Status};
 
 /// What the data show about B against A.
@@ -73,6 +73,7 @@ pub unsafe extern "C" fn tp_measure_paired(
         let b = unsafe { slice(b, pairs) }?;
         // SAFETY: the caller's promise.
         let question = unsafe { read(question) }?;
+        affordable(pairs, BYTES_EACH)?;
         let judged = judge::paired(a, b, &question).map_err(|_bad| Status::TP_ERROR_INVALID)?;
         // SAFETY: the caller's promise.
         unsafe { put(judgement, judged.into()) }
@@ -101,11 +102,15 @@ pub unsafe extern "C" fn tp_measure_unpaired(
         let b = unsafe { slice(b, runs_b) }?;
         // SAFETY: the caller's promise.
         let question = unsafe { read(question) }?;
+        affordable(runs_a.saturating_add(runs_b), BYTES_EACH)?;
         let judged = judge::unpaired(a, b, &question).map_err(|_bad| Status::TP_ERROR_INVALID)?;
         // SAFETY: the caller's promise.
         unsafe { put(judgement, judged.into()) }
     })
 }
+
+/// What judging takes for each value: ranks, differences and sorted copies.
+const BYTES_EACH: usize = 6 * size_of::<f64>();
 
 /// # Safety
 ///

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use towpath_memory::{Prefault, Range, prefault, residency};
+use towpath_memory::{Prefault, Range, margin, prefault, residency};
 
 use crate::boundary::{Answer, guard, put};
 use crate::status::{tp_status, tp_status as Status};
@@ -35,8 +35,9 @@ pub unsafe extern "C" fn tp_memory_cold(
 /// Brings in all pages that hold a byte of the `bytes` at `address`, with up to `threads` threads (0: one);
 /// content is unchanged. Call it right before someone else (a driver) writes there.
 ///
-/// TP_ERROR_MEMORY: a part could not be brought in (read-only, unmapped, no memory); what was, stays.
-/// Any thread. Cost: one page fault per page, in chunks of 16 MiB, so that other threads' mmap does not stall.
+/// TP_ERROR_MEMORY: a part could not be brought in (read-only, unmapped); what was, stays. Or there is not twice as
+/// much memory as is absent: nothing was brought in. Any thread. Cost: a look at the page tables, and one page fault
+/// per page, in chunks of 16 MiB, so that other threads' mmap does not stall.
 #[unsafe(no_mangle)]
 pub extern "C" fn tp_memory_prefault(
     address: *mut c_void,
@@ -45,6 +46,11 @@ pub extern "C" fn tp_memory_prefault(
 ) -> tp_status {
     guard(|| {
         let range = range(address, bytes)?;
+        // The system ends a process that brings in more than there is, and so much is what a wrong length asks for.
+        let absent = residency::cold_bytes(range).cold().unwrap_or(bytes);
+        if absent > 0 && !margin::allows(absent) {
+            return Err(Status::TP_ERROR_MEMORY);
+        }
         let threads = usize::try_from(threads).unwrap_or(1).clamp(1, 64);
         match prefault(
             range,

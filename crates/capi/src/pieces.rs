@@ -7,7 +7,8 @@ use towpath_memory::view::{FilePiece, View};
 use towpath_memory::volatile::VolatileBytes;
 
 use crate::boundary::{
-    Answer, Opaque, borrow, descriptor, give, guard, one, put_bytes, slice, slice_mut, take,
+    Answer, Opaque, affordable, borrow, descriptor, give, guard, one, put_bytes, slice, slice_mut,
+    take,
 };
 use crate::gather::{Lines, Pieces, joined};
 use crate::status::{tp_status, tp_status as Status};
@@ -182,6 +183,8 @@ pub unsafe extern "C" fn tp_view_create(
         if pieces.is_empty() {
             return Err(Status::TP_ERROR_INVALID);
         }
+        // A list of the pieces, and one of the mappings.
+        affordable(count, 64)?;
         let files = pieces
             .iter()
             .map(|piece| {

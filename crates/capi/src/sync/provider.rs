@@ -61,6 +61,7 @@ pub unsafe extern "C" fn tp_provider_create_drm(
     provider: *mut *mut tp_provider,
 ) -> tp_status {
     guard(|| {
+        wanted(provider)?;
         let copy = descriptor(&fd)?
             .try_clone_to_owned()
             .map_err(|_refused| Status::TP_ERROR_INVALID)?;

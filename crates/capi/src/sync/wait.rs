@@ -7,7 +7,7 @@ use towpath_sync::mixed::{self, AnyObject};
 use towpath_sync::{Deadline, Entry, Provider, WaitFor, Waited};
 
 use super::{Sync, answer, tp_sync};
-use crate::boundary::{Answer, borrow, guard, put_if_wanted, slice};
+use crate::boundary::{Answer, affordable, borrow, guard, put_if_wanted, slice};
 use crate::status::{tp_status, tp_status as Status};
 
 /// Waits for all objects; without it, for any one.
@@ -42,6 +42,8 @@ pub unsafe extern "C" fn tp_sync_wait(
         let syncs = unsafe { slice(syncs, count) }?;
         // SAFETY: the caller's promise.
         let points = unsafe { slice(points, count) }?;
+        // An entry, a node of a list and, among several kinds, a registration.
+        affordable(count, 128)?;
         let deadline = Deadline::at_nanoseconds(deadline_ns);
         // SAFETY: the caller's promise.
         let waited = match unsafe { local_wait(syncs, points, what, deadline) }? {

@@ -11,7 +11,7 @@ use towpath_transfer::opencl::{Cl, Device, Handle, Options, Staging, calibrate};
 use towpath_transfer::policy::{Calibration, Policy};
 
 use crate::boundary::{Answer, Opaque, borrow, give, guard, path, take};
-use crate::log::{Log, tp_log};
+use crate::log::{Log, Speaker, tp_log};
 use crate::status::{tp_status, tp_status as Status};
 
 pub(crate) mod calls;
@@ -30,6 +30,9 @@ pub struct tp_transfer {
 impl Opaque for tp_transfer {
     type Value = Transfers;
     const MARK: u64 = 0x7472_616e_7366_6572;
+    fn is_busy(transfers: &Transfers) -> bool {
+        transfers.log.is_speaking()
+    }
 }
 
 /// What a `tp_transfer` is inside.
@@ -40,7 +43,7 @@ pub(crate) struct Transfers {
     device: Device,
     policy: RwLock<Arc<Policy>>,
     stagings: Mutex<Vec<Arc<Staging>>>,
-    log: Log,
+    log: Speaker,
     // Last, so that the context goes after all that is in it.
     cl: Cl,
 }
@@ -131,7 +134,7 @@ pub unsafe extern "C" fn tp_transfer_create(
             device,
             policy: RwLock::default(),
             stagings: Mutex::new(Vec::new()),
-            log,
+            log: Speaker::new(log),
             cl,
         };
         // SAFETY: the caller's promise.
@@ -140,6 +143,7 @@ pub unsafe extern "C" fn tp_transfer_create(
 }
 
 /// Frees the handle and its pinned and device memory; NULL is none. No call may be under way with it.
+/// TP_ERROR_BUSY: its log is being called; nothing was freed.
 ///
 /// # Safety
 ///

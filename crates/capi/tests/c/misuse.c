@@ -78,6 +78,18 @@ static void waits(void)
     CHECK(tp_sync_eventfd(sync, 1, -1) == TP_ERROR_INVALID);
     CHECK(tp_sync_eventfd(sync, 1, 1 << 20) == TP_ERROR_INVALID);
     CHECK(tp_deadline_after(UINT64_MAX) > 0);
+    /* What is no eventfd is not written to; a full one keeps nobody waiting. */
+    int ends[2], full = eventfd(0, EFD_CLOEXEC), file = memfd_create("misuse", MFD_CLOEXEC);
+    const uint64_t most = UINT64_MAX - 1;
+    CHECK(full >= 0 && file >= 0 && pipe(ends) == 0);
+    CHECK(tp_sync_eventfd(sync, 1, ends[1]) == TP_ERROR_INVALID);
+    CHECK(tp_sync_eventfd(sync, 1, file) == TP_ERROR_INVALID);
+    CHECK(write(full, &most, sizeof most) == sizeof most);
+    MUST(tp_sync_eventfd(sync, 1, full));
+    MUST(tp_sync_signal(sync, 1));
+    MUST(tp_sync_reset(sync));
+    CHECK(lseek(file, 0, SEEK_END) == 0 && close(file) == 0 && close(full) == 0);
+    CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
     /* Freed while an eventfd still waits for a point that nobody brings. */
     int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     MUST(tp_sync_eventfd(sync, 5, fd));

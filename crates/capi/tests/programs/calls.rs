@@ -154,6 +154,11 @@ fn a_store_gives_back_what_was_saved_and_only_that() {
     says_ok(Command::new(program).arg(installed.path().join("store")));
 }
 
+#[test]
+fn where_memory_is_scarce_a_large_call_says_so() {
+    runs("scarce.c");
+}
+
 /// The header says what becomes of an exception that leaves the program's own function.
 #[test]
 fn an_exception_through_the_library_ends_the_process() {

@@ -5,6 +5,7 @@
 mod beside;
 mod calls;
 mod common;
+mod every;
 mod examples;
 mod misuse;
 mod vulkan;
