@@ -188,6 +188,23 @@ fn a_killed_program_and_one_that_leaves_have_saved() {
     assert_eq!(ok(&stage.scene, "compute=25").journal.count("compile"), 0);
 }
 
+/// As ncnn's programs do: nothing pauses long enough, and the device is left behind.
+#[test]
+fn a_program_of_a_second_that_leaves_its_device_is_warm_at_the_next_start() {
+    let Some(stage) = stage("compile_us=10000", "fill") else {
+        return;
+    };
+    let compiles = || {
+        let ran = ok(&stage.scene, "compute=150 leave");
+        ran.journal.count("compile")
+    };
+    assert_eq!(compiles(), 150);
+    // But for its last moment, which no start gets to save.
+    let again = compiles();
+    assert!(again < 150, "{again}");
+    assert!(compiles() <= again);
+}
+
 #[test]
 fn calls_that_the_overlay_may_not_serve_reach_the_driver_whole() {
     let Some(stage) = stage("", "fill") else {

@@ -26,7 +26,8 @@ use crate::wall;
 
 /// A burst of creations is over after this long.
 const QUIET: Duration = Duration::from_millis(100);
-/// A burst that does not end is saved this often: a crash costs no more.
+/// A burst that does not end is saved this often: a crash costs no more. It begins with the time of a
+/// pause and doubles, so that a program that lives for a second and leaves its device has something saved.
 const LONGEST: Duration = Duration::from_secs(2);
 
 /// So long after the last thing new the store is tidied, once per device.
@@ -71,9 +72,23 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     last_new: Option<Instant>,
+    /// Saves since creation last paused.
+    saves_in_burst: u32,
     imports: Vec<Vec<u8>>,
     ends: bool,
     is_tidied: bool,
+}
+
+impl State {
+    /// How long a burst goes on before it is saved.
+    fn longest(&self) -> Duration {
+        let doubled = 1_u32.checked_shl(self.saves_in_burst);
+        doubled.map_or(LONGEST, |times| (QUIET * times).min(LONGEST))
+    }
+
+    fn saved(&mut self, is_over: bool) {
+        self.saves_in_burst = if is_over { 0 } else { self.saves_in_burst + 1 };
+    }
 }
 
 /// What the thread wakes up for.
@@ -186,9 +201,10 @@ impl Shared {
             let due = match state.last_new {
                 Some(last) => {
                     let began = *burst_began.get_or_insert(now);
-                    let due = (last + QUIET).min(began + LONGEST);
+                    let due = (last + QUIET).min(began + state.longest());
                     if due <= now {
                         state.last_new = None;
+                        state.saved(last + QUIET <= now);
                         return Work::Save;
                     }
                     Some(due)
@@ -369,5 +385,24 @@ extern "C" fn ending() {
             }
         }
         drop(SAVING.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_saved_at_growing_intervals_and_the_next_one_early_again() {
+        let mut state = State::default();
+        let mut intervals = Vec::new();
+        for _ in 0..40 {
+            intervals.push(state.longest().as_millis());
+            state.saved(false);
+        }
+        assert_eq!(intervals[..7], [100, 200, 400, 800, 1600, 2000, 2000]);
+        assert_eq!(intervals.last(), Some(&2000));
+        state.saved(true);
+        assert_eq!(state.longest(), QUIET);
     }
 }
