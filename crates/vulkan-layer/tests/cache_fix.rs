@@ -211,7 +211,6 @@ fn calls_that_the_overlay_may_not_serve_reach_the_driver_whole() {
         return;
     };
     let rows = [
-        ("flags2=3", "CreateFlags2 in the chain"),
         ("unknown=3", "unknown structure in the chain"),
         ("derivative=3", "derivative inside the call"),
         ("cache-control fail-on=3", "program sets FAIL_ON itself"),
@@ -233,6 +232,22 @@ fn calls_that_the_overlay_may_not_serve_reach_the_driver_whole() {
         assert!(stage.log().contains(why), "{why}: {}", stage.log());
     }
     assert_eq!(stage.counted(Counter::CacheBytesWritten), 0);
+}
+
+/// Programs of maintenance5 have them at every pipeline.
+#[test]
+fn pipelines_with_flags_of_64_bits_are_served_in_either_mode() {
+    for (mode, steps) in [
+        ("fill", "flags2=3 compute=2@50"),
+        ("takeover", "cache=~none flags2=3 compute=2@50"),
+    ] {
+        let Some(stage) = stage("", mode) else { return };
+        let first = ok(&stage.scene, steps);
+        assert_eq!(first.journal.count("compile"), 5, "{mode}");
+        let second = ok(&stage.scene, steps);
+        assert_eq!(second.journal.count("compile"), 0, "{mode}");
+        assert_eq!(second.said, first.said);
+    }
 }
 
 #[test]

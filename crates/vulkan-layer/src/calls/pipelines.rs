@@ -216,7 +216,7 @@ impl Call<'_> {
         let mut answer = vk::Result::SUCCESS;
         let mut compiled = 0;
         for (info, slot) in infos.iter().zip(out) {
-            let mut attempt = |cache, extra| next(cache, &info.with_flags(extra), slot);
+            let mut attempt = |cache, extra| next(cache, &info.with_flags(extra).info, slot);
             let flag = vk::PipelineCreateFlags::FAIL_ON_PIPELINE_COMPILE_REQUIRED;
             if own.is_some_and(|own| attempt(own, flag) == vk::Result::SUCCESS) {
                 continue;

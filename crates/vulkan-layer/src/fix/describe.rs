@@ -6,30 +6,55 @@ use ash::vk;
 use towpath_cache::policy::CreateCall;
 use towpath_sys::vulkan::pipeline_binary as binary;
 
+use super::copied::Copied;
 use crate::abi;
 
-/// Structures that may hang in a pipeline's chain and mean nothing for making it a second time.
-const HARMLESS: [vk::StructureType; 12] = [
-    vk::StructureType::PIPELINE_CREATION_FEEDBACK_CREATE_INFO,
-    vk::StructureType::PIPELINE_RENDERING_CREATE_INFO,
-    vk::StructureType::GRAPHICS_PIPELINE_LIBRARY_CREATE_INFO_EXT,
-    vk::StructureType::PIPELINE_LIBRARY_CREATE_INFO_KHR,
-    vk::StructureType::PIPELINE_ROBUSTNESS_CREATE_INFO_EXT,
-    vk::StructureType::PIPELINE_FRAGMENT_SHADING_RATE_STATE_CREATE_INFO_KHR,
-    vk::StructureType::PIPELINE_DISCARD_RECTANGLE_STATE_CREATE_INFO_EXT,
-    vk::StructureType::PIPELINE_FRAGMENT_SHADING_RATE_ENUM_STATE_CREATE_INFO_NV,
-    vk::StructureType::PIPELINE_REPRESENTATIVE_FRAGMENT_TEST_STATE_CREATE_INFO_NV,
-    vk::StructureType::ATTACHMENT_SAMPLE_COUNT_INFO_AMD,
-    vk::StructureType::PIPELINE_COMPILER_CONTROL_CREATE_INFO_AMD,
-    vk::StructureType::RENDERING_ATTACHMENT_LOCATION_INFO_KHR,
-];
+macro_rules! harmless {
+    ($($name:ident,)+) => {
+        /// Sizes of the structures that may hang in a pipeline's chain and mean nothing for making it a
+        /// second time.
+        fn harmless(kind: vk::StructureType) -> Option<usize> {
+            const ALL: &[(vk::StructureType, usize)] = &[
+                $((<vk::$name<'_> as vk::TaggedStructure>::STRUCTURE_TYPE, size_of::<vk::$name<'_>>()),)+
+            ];
+            ALL.iter().find(|row| row.0 == kind).map(|row| row.1)
+        }
+    };
+}
+
+harmless! {
+    PipelineCreationFeedbackCreateInfo,
+    PipelineRenderingCreateInfo,
+    GraphicsPipelineLibraryCreateInfoEXT,
+    PipelineLibraryCreateInfoKHR,
+    PipelineRobustnessCreateInfoEXT,
+    PipelineFragmentShadingRateStateCreateInfoKHR,
+    PipelineDiscardRectangleStateCreateInfoEXT,
+    PipelineFragmentShadingRateEnumStateCreateInfoNV,
+    PipelineRepresentativeFragmentTestStateCreateInfoNV,
+    AttachmentSampleCountInfoAMD,
+    PipelineCompilerControlCreateInfoAMD,
+    RenderingAttachmentLocationInfoKHR,
+    PipelineCreateFlags2CreateInfoKHR,
+}
+
+/// Flags that replace those of a creation structure where they are in its chain.
+type Wide<'a> = vk::PipelineCreateFlags2CreateInfoKHR<'a>;
+
+/// A creation structure with flags added, and what of its chain had to be copied for that.
+pub(crate) struct Flagged<T> {
+    pub(crate) info: T,
+    _copies: Option<Copied>,
+}
 
 /// The parts of a creation structure that decide.
 pub(crate) trait Describe {
-    /// Its flags.
-    fn flags(&self) -> vk::PipelineCreateFlags;
+    /// The flags in force, those of 64 bits too.
+    fn flags(&self) -> u64;
     /// The same with flags added.
-    fn with_flags(&self, extra: vk::PipelineCreateFlags) -> Self;
+    fn with_flags(&self, extra: vk::PipelineCreateFlags) -> Flagged<Self>
+    where
+        Self: Sized;
     /// Its chain.
     fn chain(&self) -> *const c_void;
     /// Its stages.
@@ -41,13 +66,21 @@ pub(crate) trait Describe {
 macro_rules! describe {
     ($type:ident, $stages:expr) => {
         impl Describe for vk::$type<'_> {
-            fn flags(&self) -> vk::PipelineCreateFlags {
-                self.flags
+            fn flags(&self) -> u64 {
+                abi::chained::<Wide<'_>>(self.p_next)
+                    .map_or(u64::from(self.flags.as_raw()), |wide| wide.flags.as_raw())
             }
-            fn with_flags(&self, extra: vk::PipelineCreateFlags) -> Self {
+            fn with_flags(&self, extra: vk::PipelineCreateFlags) -> Flagged<Self> {
                 let mut info = *self;
                 info.flags |= extra;
-                info
+                let copies = with_wide_flags(self.p_next, extra);
+                if let Some(copies) = &copies {
+                    info.p_next = copies.chain();
+                }
+                Flagged {
+                    info,
+                    _copies: copies,
+                }
             }
             fn chain(&self) -> *const c_void {
                 self.p_next
@@ -75,6 +108,17 @@ describe!(RayTracingPipelineCreateInfoKHR, |info| abi::list(
     info.stage_count
 ));
 
+/// The chain with flags added to those of 64 bits; `None` where it has none, or none are to be added.
+fn with_wide_flags(chain: *const c_void, extra: vk::PipelineCreateFlags) -> Option<Copied> {
+    if extra.is_empty() {
+        return None;
+    }
+    let mut copies = Copied::until::<Wide<'_>>(chain, harmless)?;
+    copies.last::<Wide<'_>>()?.flags |=
+        vk::PipelineCreateFlags2KHR::from_raw(u64::from(extra.as_raw()));
+    Some(copies)
+}
+
 /// Describes all elements of a call as one: what holds for any of them holds for the call.
 pub(crate) fn call<T: Describe>(infos: &[T], base: CreateCall) -> CreateCall {
     infos.iter().fold(base, |call, info| describe(info, call))
@@ -82,16 +126,17 @@ pub(crate) fn call<T: Describe>(infos: &[T], base: CreateCall) -> CreateCall {
 
 fn describe<T: Describe>(info: &T, mut call: CreateCall) -> CreateCall {
     type Flags = vk::PipelineCreateFlags;
-    let own = Flags::FAIL_ON_PIPELINE_COMPILE_REQUIRED | Flags::EARLY_RETURN_ON_FAILURE;
-    call.has_fail_on |= info.flags().intersects(own);
-    call.derives_inside_batch |= info.flags().contains(Flags::DERIVATIVE) && info.base_index() >= 0;
+    let has = |flags: Flags| info.flags() & u64::from(flags.as_raw()) != 0;
+    call.has_fail_on |=
+        has(Flags::FAIL_ON_PIPELINE_COMPILE_REQUIRED | Flags::EARLY_RETURN_ON_FAILURE);
+    call.derives_inside_batch |= has(Flags::DERIVATIVE) && info.base_index() >= 0;
+    // Flags of 64 bits are no reason here, since they are added to in a copy.
+    call.has_binaries |= info.flags() & binary::CREATE_2_CAPTURE_DATA != 0;
     for structure in abi::chain(info.chain()) {
         let kind = structure.s_type;
-        let is_flags2 = kind == vk::StructureType::PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR;
         let is_binaries = kind == <binary::BinaryInfo as vk::TaggedStructure>::STRUCTURE_TYPE;
-        call.has_flags2 |= is_flags2;
         call.has_binaries |= is_binaries;
-        call.has_unknown_structure |= !(is_flags2 || is_binaries || HARMLESS.contains(&kind));
+        call.has_unknown_structure |= !is_binaries && harmless(kind).is_none();
     }
     let identified = |stage: &vk::PipelineShaderStageCreateInfo<'_>| {
         type Identifier<'a> = vk::PipelineShaderStageModuleIdentifierCreateInfoEXT<'a>;
@@ -119,11 +164,69 @@ mod tests {
     }
 
     #[test]
-    fn each_reason_is_seen() {
-        let mut wide = vk::PipelineCreateFlags2CreateInfoKHR::default();
-        let info = vk::ComputePipelineCreateInfo::default().push_next(&mut wide);
-        assert!(described(&info).has_flags2);
+    fn flags_of_64_bits_are_added_to_in_a_copy() {
+        let mut wide = Wide::default().flags(vk::PipelineCreateFlags2KHR::from_raw(1 << 40));
+        let mut feedback = vk::PipelineCreationFeedbackCreateInfo::default();
+        let mut rendering = vk::PipelineRenderingCreateInfo::default();
+        let info = vk::GraphicsPipelineCreateInfo::default()
+            .push_next(&mut rendering)
+            .push_next(&mut wide)
+            .push_next(&mut feedback);
+        let flag = vk::PipelineCreateFlags::FAIL_ON_PIPELINE_COMPILE_REQUIRED;
+        let flagged = info.with_flags(flag);
+        assert_eq!(
+            Describe::flags(&flagged.info),
+            1 << 40 | u64::from(flag.as_raw())
+        );
+        assert_eq!(Describe::flags(&info), 1 << 40);
+        let kinds = |first| abi::chain(first).map(|one| one.s_type).collect::<Vec<_>>();
+        assert_eq!(kinds(flagged.info.p_next), kinds(info.p_next));
+        let none = info.with_flags(vk::PipelineCreateFlags::empty());
+        assert_eq!(none.info.p_next, info.p_next);
+    }
 
+    #[test]
+    fn reasons_in_flags_of_64_bits_are_seen() {
+        for (bits, reason) in [
+            (
+                0x100,
+                CreateCall {
+                    has_fail_on: true,
+                    ..CreateCall::default()
+                },
+            ),
+            (
+                0x200,
+                CreateCall {
+                    has_fail_on: true,
+                    ..CreateCall::default()
+                },
+            ),
+            (
+                0x4,
+                CreateCall {
+                    derives_inside_batch: true,
+                    ..CreateCall::default()
+                },
+            ),
+            (
+                0x8000_0000,
+                CreateCall {
+                    has_binaries: true,
+                    ..CreateCall::default()
+                },
+            ),
+            (1 << 40, CreateCall::default()),
+        ] {
+            let bits = vk::PipelineCreateFlags2KHR::from_raw(bits);
+            let mut wide = Wide::default().flags(bits);
+            let info = vk::ComputePipelineCreateInfo::default().push_next(&mut wide);
+            assert_eq!(described(&info), reason);
+        }
+    }
+
+    #[test]
+    fn each_reason_is_seen() {
         let flag = vk::PipelineCreateFlags::FAIL_ON_PIPELINE_COMPILE_REQUIRED;
         let info = vk::ComputePipelineCreateInfo::default().flags(flag);
         assert!(described(&info).has_fail_on);

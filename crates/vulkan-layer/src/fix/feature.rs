@@ -4,16 +4,14 @@
 //! A structure of the program that must say something else is copied, and with it those before it in
 //! the chain. That works where all of them are known by size; else the fix is off for this device.
 
-#![expect(
-    unsafe_code,
-    reason = "copies structures of a chain by their known size"
-)]
+#![expect(unsafe_code, reason = "calls the next layer's functions")]
 
-use core::ffi::{CStr, c_char, c_void};
+use core::ffi::{CStr, c_char};
 
 use ash::vk;
 use towpath_cache::policy::{DeviceCall, Feature, feature};
 
+use super::copied::Copied;
 use super::sizes;
 use crate::abi;
 use crate::instance::Instance;
@@ -32,7 +30,7 @@ pub(crate) struct Changed<'a> {
     // Boxed: the structure above points at them.
     control: Box<Control<'a>>,
     names: Vec<*const c_char>,
-    copies: Vec<Box<[u64]>>,
+    copies: Option<Copied>,
 }
 
 /// Why the feature cannot be had, where the driver has none.
@@ -114,7 +112,7 @@ impl Plan {
             info: *info,
             control: Box::new(Control::default().pipeline_creation_cache_control(true)),
             names: Vec::new(),
-            copies: Vec::new(),
+            copies: None,
         });
         match self.feature {
             Feature::AlreadyOn => return Ok(None),
@@ -123,36 +121,16 @@ impl Plan {
                 changed.add_structure(info);
                 changed.add_extension(info);
             }
-            Feature::SetInVulkan13 => changed.copy_until(info, &Wide::STRUCTURE)?,
-            Feature::SetInOwnStructure => changed.copy_until(info, &Control::STRUCTURE)?,
+            Feature::SetInVulkan13 => changed.copy_until(info, |wide: &mut Wide<'_>| {
+                wide.pipeline_creation_cache_control = vk::TRUE;
+            })?,
+            Feature::SetInOwnStructure => changed.copy_until(info, |own: &mut Control<'_>| {
+                own.pipeline_creation_cache_control = vk::TRUE;
+            })?,
             Feature::No => return Err(MISSING),
         }
         Ok(Some(changed))
     }
-}
-
-/// The number of a structure that holds the feature, and where in it.
-struct Holder {
-    kind: vk::StructureType,
-    offset: usize,
-}
-
-trait Holds {
-    const STRUCTURE: Holder;
-}
-
-impl Holds for Wide<'_> {
-    const STRUCTURE: Holder = Holder {
-        kind: vk::StructureType::PHYSICAL_DEVICE_VULKAN_1_3_FEATURES,
-        offset: core::mem::offset_of!(Self, pipeline_creation_cache_control),
-    };
-}
-
-impl Holds for Control<'_> {
-    const STRUCTURE: Holder = Holder {
-        kind: vk::StructureType::PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES,
-        offset: core::mem::offset_of!(Self, pipeline_creation_cache_control),
-    };
 }
 
 impl<'a> Changed<'a> {
@@ -177,53 +155,19 @@ impl<'a> Changed<'a> {
         self.info.enabled_extension_count += 1;
     }
 
-    /// Copies the chain up to the holder and sets the feature in the copy.
-    fn copy_until(
+    /// Copies the chain up to the structure `T` and changes the copy.
+    fn copy_until<T: vk::TaggedStructure>(
         &mut self,
         info: &vk::DeviceCreateInfo<'a>,
-        holder: &Holder,
+        change: impl FnOnce(&mut T),
     ) -> Result<(), &'static str> {
-        for structure in abi::chain(info.p_next) {
-            let size = sizes::of(structure.s_type)
-                .ok_or("an unknown structure stands before the feature's")?;
-            self.copies.push(copy(structure, size));
-            if structure.s_type == holder.kind {
-                break;
-            }
-        }
-        // From the back: each copy points at the next; the last keeps the program's rest.
-        let mut behind: Option<*const c_void> = None;
-        for copied in self.copies.iter_mut().rev() {
-            let first: *mut u64 = copied.as_mut_ptr();
-            let head = first.cast::<vk::BaseOutStructure<'_>>();
-            if let Some(head) = abi::get_mut(head) {
-                match behind {
-                    Some(behind) => head.p_next = behind.cast_mut().cast(),
-                    None => set(first, holder.offset),
-                }
-            }
-            behind = Some(first.cast_const().cast());
-        }
-        self.info.p_next = behind.unwrap_or(info.p_next);
+        let mut copies = Copied::until::<T>(info.p_next, sizes::of)
+            .ok_or("an unknown structure stands before the feature's")?;
+        copies.last().map(change).ok_or(MISSING)?;
+        self.info.p_next = copies.chain();
+        self.copies = Some(copies);
         Ok(())
     }
-}
-
-fn copy(structure: &vk::BaseInStructure<'_>, size: usize) -> Box<[u64]> {
-    let from = core::ptr::from_ref(structure).cast::<u8>();
-    let mut words = vec![0_u64; size.div_ceil(8)].into_boxed_slice();
-    let to: *mut u64 = words.as_mut_ptr();
-    // SAFETY: the structure's type says that it has `size` bytes; the copy has room for them.
-    unsafe { core::ptr::copy_nonoverlapping(from, to.cast::<u8>(), size) };
-    words
-}
-
-fn set(structure: *mut u64, offset: usize) {
-    // Counted in words, so that the field's alignment is that of the copy.
-    let field = structure.cast::<vk::Bool32>();
-    let field = field.wrapping_add(offset / size_of::<vk::Bool32>());
-    // SAFETY: the copy is of the holder's type, in which a Bool32 lies at `offset`.
-    unsafe { field.write(vk::TRUE) };
 }
 
 #[cfg(test)]

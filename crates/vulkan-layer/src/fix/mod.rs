@@ -6,6 +6,7 @@
 
 #![expect(unsafe_code, reason = "hands the next layer's functions to ash")]
 
+mod copied;
 pub(crate) mod describe;
 pub(crate) mod feature;
 mod saver;
