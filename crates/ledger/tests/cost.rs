@@ -5,42 +5,15 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::exit,
-    reason = "counts allocations, forks, and forbids system calls to itself"
+    reason = "forks, and forbids system calls to itself"
 )]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::path::Path;
 
+use towpath_counting::{Counting, in_thread};
 use towpath_ledger::{Call, Counter, Histogram, HostPath, SiteKey, Stack, Writer};
 use towpath_measure::Nanos;
 use towpath_settings::Fixes;
-
-/// Counts what the present thread allocates: other tests may run beside.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-fn allocations() -> usize {
-    ALLOCATIONS.with(Cell::get)
-}
-
-// SAFETY: hands every call on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // A thread that is ending has no counter any more.
-        let _counted = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -86,12 +59,12 @@ fn recording_allocates_nothing() {
     let writer = writer(folder.path());
     // The unwinder of libgcc prepares itself at its first use in a process.
     let _first = Stack::capture(0);
-    let before = allocations();
+    let before = in_thread();
     use_all(&writer);
-    assert_eq!(allocations() - before, 0);
+    assert_eq!(in_thread() - before, 0);
     // The counter does count.
     drop(std::hint::black_box(Box::new(1)));
-    assert_eq!(allocations() - before, 1);
+    assert_eq!(in_thread() - before, 1);
 }
 
 #[test]

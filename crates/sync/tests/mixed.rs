@@ -1,10 +1,7 @@
 //! Waits over several kinds, doorbells, futures, and what waits cost in allocations, system calls,
 //! wake-ups and CPU time.
 #![expect(clippy::unwrap_used, reason = "tests")]
-#![expect(unsafe_code, reason = "an allocator that counts")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::future::Future as _;
 use std::os::fd::AsFd as _;
 use std::pin::pin;
@@ -14,38 +11,19 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
+use towpath_counting::{Counting, in_thread};
 use towpath_sync::local::{self, Local, Object};
 use towpath_sync::mixed::{self, AnyObject, Doorbell};
 use towpath_sync::shared::Shared;
 use towpath_sync::{Deadline, Entry, Error, Provider as _, WaitFor};
 
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: passes everything on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _gone = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) };
-    }
-}
-
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
 fn allocations(body: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.get();
+    let before = in_thread();
     body();
-    ALLOCATIONS.get() - before
+    in_thread() - before
 }
 
 fn soon() -> Deadline {

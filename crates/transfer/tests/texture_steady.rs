@@ -1,41 +1,21 @@
 //! A million commands: no allocation per transfer once warm, and nothing that grows.
 
 #![expect(
-    unsafe_code,
     clippy::unwrap_used,
     clippy::get_unwrap,
     clippy::too_many_lines,
-    reason = "tests; an allocator that counts"
+    reason = "tests"
 )]
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use towpath_counting::{Counting, in_process};
 use towpath_transfer::textures::null::Null;
 use towpath_transfer::textures::views::Budget;
 use towpath_transfer::textures::{
     Backend as _, Backing, Direction, Entry, Format, Memory, Model, Ram, Region, Request, Texture,
     Transfers,
 };
-
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: passes everything on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's layout.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        // SAFETY: the caller's block, which came from `System`.
-        unsafe { System.dealloc(start, layout) };
-    }
-}
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -104,14 +84,14 @@ fn a_million_mixed_commands_allocate_nothing_and_leave_counts_as_they_were() {
     };
     // Long enough for every view to be made in its widest window.
     run(60_000);
-    let before = (ALLOCATIONS.load(Ordering::Relaxed), counts());
+    let before = (in_process(), counts());
     run(1_000_000);
-    let after = (ALLOCATIONS.load(Ordering::Relaxed), counts());
+    let after = (in_process(), counts());
     // Reading the counts allocates: the same both times, and before the second reading only.
     let own = {
-        let start = ALLOCATIONS.load(Ordering::Relaxed);
+        let start = in_process();
         let _counts = counts();
-        ALLOCATIONS.load(Ordering::Relaxed) - start
+        in_process() - start
     };
     let between = after.0 - before.0;
     assert!(

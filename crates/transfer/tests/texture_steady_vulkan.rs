@@ -2,12 +2,9 @@
 //!
 //! What the driver allocates is not ours: it does so by the C library, past this program's allocator.
 
-#![expect(unsafe_code, reason = "an allocator that counts")]
-
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use towpath_counting::{Counting, in_process};
 use towpath_needs::{Need, can_run};
 use towpath_transfer::textures::engine::Policy;
 use towpath_transfer::textures::views::Budget;
@@ -16,24 +13,6 @@ use towpath_transfer::textures::{
     Backend as _, Backing, Direction, Entry, Format, Memory, Model, Path, Ram, Request, Texture,
     Transfers,
 };
-
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: passes everything on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's layout.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        // SAFETY: the caller's block, which came from `System`.
-        unsafe { System.dealloc(start, layout) };
-    }
-}
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -107,9 +86,9 @@ fn no_way_allocates_once_warm() {
         };
         // More than a view needs to pay.
         run(60);
-        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        let before = in_process();
         let path = run(200);
-        let after = ALLOCATIONS.load(Ordering::Relaxed);
+        let after = in_process();
         assert!(is_right(path), "{ways:?} {policy:?}: {path:?}");
         assert_eq!(after - before, 0, "{ways:?} {policy:?}");
         transfers.detach(&backing).unwrap();

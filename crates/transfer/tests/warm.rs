@@ -5,38 +5,14 @@
     unsafe_code,
     clippy::unwrap_used,
     clippy::exit,
-    reason = "counts allocations, forks, and forbids system calls to itself"
+    reason = "forks, and forbids system calls to itself"
 )]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
+use towpath_counting::{Counting, in_thread};
 use towpath_measure::Nanos;
 use towpath_memory::{Mapping, prefault};
 use towpath_settings::Fixes;
 use towpath_transfer::readback::{Context, Footprint, Outcome, Rules, prepare, took};
-
-/// Counts what the present thread allocates: other tests may run beside.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: hands every call on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // A thread that is ending has no counter any more.
-        let _counted = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -76,11 +52,11 @@ fn until_trusted(footprint: &Footprint) {
 fn a_warm_read_allocates_nothing() {
     let (_mapping, footprint) = warm();
     let _first = read(&footprint);
-    let before = ALLOCATIONS.with(Cell::get);
+    let before = in_thread();
     for _ in 0..200 {
         let _outcome = std::hint::black_box(read(&footprint));
     }
-    assert_eq!(ALLOCATIONS.with(Cell::get) - before, 0);
+    assert_eq!(in_thread() - before, 0);
 }
 
 #[test]

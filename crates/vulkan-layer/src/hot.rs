@@ -3,42 +3,20 @@
 #![expect(
     unsafe_code,
     clippy::multiple_unsafe_ops_per_block,
-    reason = "counts allocations, and calls the layer as a loader does"
+    reason = "calls the layer as a loader does"
 )]
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ptr::{null, null_mut};
 
 use ash::vk;
 use ash::vk::Handle as _;
+use towpath_counting::{Counting, in_thread};
 use towpath_ledger::{Counter, read_folder};
 
 use crate::abi::{self, untyped};
 use crate::calls::{memory, queue, waits};
 use crate::{device, lock, process};
-
-/// Counts what the present thread allocates: other tests may run beside.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: hands every call on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // A thread that is ending has no counter any more.
-        let _counted = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -245,11 +223,11 @@ fn calls_of_a_frame_are_recorded_without_allocation_and_without_lock() {
     let answer = unsafe { waits::create_fence(device, &raw const info, null(), &raw mut fence) };
     assert_eq!(answer, vk::Result::SUCCESS);
 
-    let before = (ALLOCATIONS.get(), lock::taken());
+    let before = (in_thread(), lock::taken());
     for _ in 0..100 {
         frame(device, queue);
     }
-    assert_eq!((ALLOCATIONS.get(), lock::taken()), before);
+    assert_eq!((in_thread(), lock::taken()), before);
 
     // A present that is refused is a call, but no frame.
     PRESENTED.set(vk::Result::ERROR_OUT_OF_DATE_KHR);
@@ -289,9 +267,9 @@ fn calls_of_a_frame_are_recorded_without_allocation_and_without_lock() {
     frame(device, queue);
 
     // The counters do count.
-    let before = (ALLOCATIONS.get(), lock::taken());
+    let before = (in_thread(), lock::taken());
     drop(std::hint::black_box(Box::new(1)));
     lock::Lock::new(0).with(|zero| *zero += 1);
-    let after = (ALLOCATIONS.get(), lock::taken());
+    let after = (in_thread(), lock::taken());
     assert_eq!(after, (before.0 + 1, before.1 + 1));
 }

@@ -1,10 +1,10 @@
 //! The table against a library that only keeps lists.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::process::Command;
 
+use towpath_counting::{Counting, in_thread};
 use towpath_settings::Settings;
 use towpath_transfer::textures::{Direction, Ram};
 
@@ -205,27 +205,6 @@ fn a_transfer_that_does_not_fit_gets_the_list() {
     }
 }
 
-/// Counts the allocations of each thread.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: passes everything on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's layout.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        // SAFETY: the caller's block, which came from `System`.
-        unsafe { System.dealloc(start, layout) };
-    }
-}
-
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
@@ -242,24 +221,20 @@ fn no_transfer_allocates_once_settled() {
             guest.transfer(256, one);
         }
         let held = guest.transfer(256, one).0;
-        let before = ALLOCATIONS.get();
+        let before = in_thread();
         for _transfer in 0..1000 {
             guest.transfer(256, one);
         }
-        assert_eq!(
-            ALLOCATIONS.get() - before,
-            0,
-            "{fix}, one piece takes {one} ns"
-        );
+        assert_eq!(in_thread() - before, 0, "{fix}, one piece takes {one} ns");
         assert_eq!(held, if one == 5000 { 1 } else { 4 });
         for stride in [255, 256, 255, 256] {
             guest.transfer(stride, one);
         }
-        let before = ALLOCATIONS.get();
+        let before = in_thread();
         for transfer in 0..1000 {
             guest.transfer(255 + transfer % 2, one);
         }
-        assert_eq!(ALLOCATIONS.get() - before, 0, "{fix}, some do not fit");
+        assert_eq!(in_thread() - before, 0, "{fix}, some do not fit");
         guest.end();
     }
 }
@@ -268,11 +243,11 @@ fn no_transfer_allocates_once_settled() {
 #[test]
 fn no_transfer_allocates_while_counted() {
     let mut guest = Guest::new("auto", 28);
-    let before = ALLOCATIONS.get();
+    let before = in_thread();
     for _transfer in 0..16 {
         assert!(guest.transfer(256, 1).1.is_none());
     }
-    assert_eq!(ALLOCATIONS.get(), before);
+    assert_eq!(in_thread(), before);
     guest.end();
 }
 
@@ -292,7 +267,7 @@ fn inner_mappings() {
     let mut guest = Guest::new("upload", 30);
     assert_eq!(guest.transfer(256, 1).0, 1, "a view");
     let noted = CHANGES.count();
-    let before = ALLOCATIONS.get();
+    let before = in_thread();
     for _round in 0..1000 {
         let page = elsewhere();
         assert_eq!(errno(), 17, "kept");
@@ -303,13 +278,13 @@ fn inner_mappings() {
         assert_eq!(unsafe { remap::munmap(page.wrapping_byte_add(1), 1) }, -1);
         assert_eq!(errno(), libc::EINVAL, "the kernel's answer");
     }
-    assert_eq!(ALLOCATIONS.get(), before);
+    assert_eq!(in_thread(), before);
     assert_eq!(CHANGES.count(), noted, "no change is near the pieces");
     let piece = guest.list[1].iov_base;
     // SAFETY: a page of the guest's; it may be read and written as before.
     assert_eq!(unsafe { remap::mprotect(piece, 4096, 3) }, 0);
     assert_eq!(CHANGES.count(), noted + 1);
-    assert_eq!(ALLOCATIONS.get(), before);
+    assert_eq!(in_thread(), before);
     assert_eq!(guest.transfer(256, 1).0, 4, "the program's list");
     guest.end();
 }

@@ -1,9 +1,10 @@
 //! Frame logs that the program writes in each run.
 
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
+use rustix::time::{ClockId, clock_gettime};
 use towpath_measure::frames::{ReadOptions, Target, metrics as measured};
 use towpath_report::{Metric as Shown, Run};
 
@@ -132,6 +133,15 @@ impl Options {
     }
 }
 
+/// The moment now by the clock that stamps files. It goes in ticks of some milliseconds: by the finer one, a file that
+/// is written right now may be older than now, and the log of a short run was not found.
+pub(super) fn now() -> SystemTime {
+    let time = clock_gettime(ClockId::RealtimeCoarse);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or(0);
+    SystemTime::UNIX_EPOCH + Duration::new(seconds, nanoseconds)
+}
+
 fn newest(pattern: &str, start: SystemTime) -> Result<Option<PathBuf>> {
     let found = glob::glob(pattern).with_context(|| format!("--frames {pattern}"))?;
     let written = found.filter_map(|path| {
@@ -140,4 +150,21 @@ fn newest(pattern: &str, start: SystemTime) -> Result<Option<PathBuf>> {
         (time >= start).then_some((time, path))
     });
     Ok(written.max().map(|(_, path)| path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_written_right_after_the_start_is_of_this_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("frames.csv");
+        let pattern = log.display().to_string();
+        for _run in 0..100 {
+            let start = now();
+            std::fs::write(&log, "frametime").unwrap();
+            assert_eq!(newest(&pattern, start).unwrap(), Some(log.clone()));
+        }
+    }
 }

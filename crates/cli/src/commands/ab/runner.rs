@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command as Shell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -185,7 +185,7 @@ impl Executor for Runner<'_> {
         self.warm()?;
         let output = self.folder.join("output.log");
         let throttle = Throttle::now();
-        let start = SystemTime::now();
+        let start = frame_log::now();
         let watched = (!self.watch.is_empty()).then(|| Beside::start(self.watch));
         let exit = self.command(setup, &output)?.run();
         let seen = watched.map(Beside::end);
