@@ -1,11 +1,8 @@
 /* What a careless or hostile program passes: each is a code of errno.h, none a crash. */
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -15,13 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHECK(condition)                                                     \
-	do {                                                                 \
-		if (!(condition)) {                                          \
-			fprintf(stderr, "line %d: " #condition " (errno %d)\n", __LINE__, errno); \
-			exit(1);                                             \
-		}                                                            \
-	} while (0)
+#include "check.h"
 
 struct create { uint32_t handle, flags; };
 struct handle { uint32_t handle, flags; int32_t fd; uint32_t pad; uint64_t point; };

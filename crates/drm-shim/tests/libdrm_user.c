@@ -2,20 +2,12 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
-#define CHECK(condition)                                                     \
-	do {                                                                 \
-		if (!(condition)) {                                          \
-			fprintf(stderr, "line %d: " #condition "\n", __LINE__); \
-			exit(1);                                             \
-		}                                                            \
-	} while (0)
+#include "check.h"
 
 struct eventfd_request {
 	uint32_t handle, flags;

@@ -1,23 +1,14 @@
 /* What a program sees of a node before and after it opens it, by which functions ever. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define CHECK(condition)                                                     \
-	do {                                                                 \
-		if (!(condition)) {                                          \
-			fprintf(stderr, "line %d: " #condition " (errno %d)\n", __LINE__, errno); \
-			exit(1);                                             \
-		}                                                            \
-	} while (0)
+#include "check.h"
 
 #define NODE "/dev/dri/renderD128"
 #define SW_SYNC "/sys/kernel/debug/sync/sw_sync"

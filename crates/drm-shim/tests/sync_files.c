@@ -1,23 +1,14 @@
 /* Sync files and software timelines as sync_file.c and sw_sync.c of Linux have them. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define CHECK(condition)                                                     \
-	do {                                                                 \
-		if (!(condition)) {                                          \
-			fprintf(stderr, "line %d: " #condition " (errno %d)\n", __LINE__, errno); \
-			exit(1);                                             \
-		}                                                            \
-	} while (0)
+#include "check.h"
 
 struct merge { char name[32]; int32_t fd2, fence; uint32_t flags, pad; };
 struct info { char name[32]; int32_t status; uint32_t flags, count, pad; uint64_t fences; };
