@@ -41,16 +41,48 @@ pub(crate) unsafe extern "C" fn virgl_renderer_resource_create(
     };
     // SAFETY: the program's arguments, unchanged.
     let answer = unsafe { create(args, list, count) };
-    // A list given here is none that we have seen attached: such a texture is left alone.
-    if answer == 0 && !args.is_null() && list.is_null() {
-        wall(|state| {
-            // SAFETY: the library has just read the same structure.
-            let args = unsafe { args.read() };
-            table::with(|table| table.created(state, &args))
-        });
+    if answer == 0 && !args.is_null() {
+        // SAFETY: the library has just read the same structure.
+        let args = unsafe { args.read() };
+        made(args.handle);
+        // A list given here is none that we have seen attached: such a texture is left alone.
+        if list.is_null() {
+            wall(|state| table::with(|table| table.created(state, &args)));
+        }
     }
     answer
 }
+
+/// The library lets a number be used again for something new while the old is there, which ends.
+fn made(handle: u32) {
+    wall(|state| table::with_patience(|table| table.ended(state, handle)));
+}
+
+/// Exports a function that makes a resource of a kind that is left alone; its number stands first in `args`.
+macro_rules! makes_another_kind {
+    ($name:ident, $real:ident, ($($argument:ident: $type:ty),*)) => {
+        /// # Safety
+        ///
+        /// As the library's.
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $name(args: *const u32, $($argument: $type),*) -> c_int {
+            let Some(real) = real::get().$real else {
+                return libc::ENOSYS;
+            };
+            // SAFETY: the program's arguments, unchanged.
+            let answer = unsafe { real(args, $($argument),*) };
+            if answer == 0 && !args.is_null() {
+                // SAFETY: the library has just read the same structure.
+                made(unsafe { args.read() });
+            }
+            answer
+        }
+    };
+}
+
+makes_another_kind!(virgl_renderer_resource_create_blob, create_blob, ());
+makes_another_kind!(virgl_renderer_resource_import_blob, import_blob, ());
+makes_another_kind!(virgl_renderer_resource_import_eglimage, import_image, (image: *mut c_void));
 
 /// # Safety
 ///

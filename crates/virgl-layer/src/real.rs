@@ -39,6 +39,8 @@ pub(crate) struct Extent {
 const _: () = assert!(size_of::<CreateArgs>() == 44 && size_of::<Extent>() == 24);
 
 pub(crate) type Create = unsafe extern "C" fn(*mut CreateArgs, *mut iovec, u32) -> c_int;
+pub(crate) type CreateBlob = unsafe extern "C" fn(*const u32) -> c_int;
+pub(crate) type ImportImage = unsafe extern "C" fn(*const u32, *mut c_void) -> c_int;
 pub(crate) type Unref = unsafe extern "C" fn(u32);
 pub(crate) type Attach = unsafe extern "C" fn(c_int, *mut iovec, c_int) -> c_int;
 pub(crate) type Detach = unsafe extern "C" fn(c_int, *mut *mut iovec, *mut c_int);
@@ -54,6 +56,9 @@ pub(crate) type Cleanup = unsafe extern "C" fn(*mut c_void);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Real {
     pub(crate) create: Option<Create>,
+    pub(crate) create_blob: Option<CreateBlob>,
+    pub(crate) import_blob: Option<CreateBlob>,
+    pub(crate) import_image: Option<ImportImage>,
     pub(crate) unref: Option<Unref>,
     pub(crate) attach: Option<Attach>,
     pub(crate) detach: Option<Detach>,
@@ -90,6 +95,9 @@ impl Real {
         }
         Self {
             create: symbol!(c"virgl_renderer_resource_create", Create),
+            create_blob: symbol!(c"virgl_renderer_resource_create_blob", CreateBlob),
+            import_blob: symbol!(c"virgl_renderer_resource_import_blob", CreateBlob),
+            import_image: symbol!(c"virgl_renderer_resource_import_eglimage", ImportImage),
             unref: symbol!(c"virgl_renderer_resource_unref", Unref),
             attach: symbol!(c"virgl_renderer_resource_attach_iov", Attach),
             detach: symbol!(c"virgl_renderer_resource_detach_iov", Detach),

@@ -261,7 +261,7 @@ fn entry(run: Range) -> iovec {
 pub(crate) const fn text(why: Why) -> Outcome {
     match why {
         Why::NotYet => Outcome::TooSmall,
-        Why::NoFile => Outcome::Unsupported,
+        Why::NoFile | Why::Overlap => Outcome::Unsupported,
         Why::Budget => Outcome::LowMemory,
         _ => Outcome::Failed,
     }

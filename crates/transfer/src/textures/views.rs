@@ -59,11 +59,13 @@ pub enum Why {
     Sync,
     /// The memory that a view showed is no longer the pieces'.
     Replaced,
+    /// Pieces overlap: which bytes are written last depends on who writes, and in which order.
+    Overlap,
 }
 
 impl Why {
     /// Every reason.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::NotYet,
         Self::NoFile,
         Self::Unaligned,
@@ -71,6 +73,7 @@ impl Why {
         Self::Refused,
         Self::Sync,
         Self::Replaced,
+        Self::Overlap,
     ];
 
     /// The reason in words.
@@ -84,6 +87,7 @@ impl Why {
             Self::Refused => "refused by the kernel",
             Self::Sync => "no access to the buffer",
             Self::Replaced => "the memory was replaced",
+            Self::Overlap => "pieces overlap",
         }
     }
 }

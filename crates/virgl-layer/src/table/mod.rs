@@ -151,12 +151,12 @@ impl Table {
         list: *mut iovec,
         count: c_int,
     ) {
-        let Some(texture) = self.textures.get(&handle).copied() else {
+        // Whatever the library held before, it holds this list now.
+        self.forget(state, handle);
+        let texture = self.textures.get(&handle).copied();
+        let Some(texture) = texture.filter(|_| handle != 0) else {
             return;
         };
-        if self.resources.contains_key(&handle) || handle == 0 {
-            return;
-        }
         // SAFETY: the caller's promise; the program does not write to its list during this call.
         let pieces = unsafe { entries(list, count) };
         state.trace(|| {

@@ -34,6 +34,9 @@ unsafe extern "C" fn detach(_handle: c_int, list: *mut *mut iovec, count: *mut c
 
 const REAL: Real = Real {
     create: None,
+    create_blob: None,
+    import_blob: None,
+    import_image: None,
     unref: None,
     attach: Some(attach),
     detach: Some(detach),

@@ -7,6 +7,7 @@
     reason = "tests"
 )]
 
+mod hostile;
 mod replaced;
 
 use std::process::Command;

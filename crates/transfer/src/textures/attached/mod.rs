@@ -377,6 +377,9 @@ impl Attached {
         if mappings > budget.mappings || bytes > budget.bytes {
             return Err(Why::Budget);
         }
+        if self.has_overlap() {
+            return Err(Why::Overlap);
+        }
         let unit = self.page().ok_or(Why::NoFile)?;
         let made = View::alias(&self.runs, unit).map_err(|error| match error {
             view::Error::Unaligned { .. } => Why::Unaligned,
@@ -404,6 +407,15 @@ impl Attached {
         let is_hit =
             |run: &Range| floor(run.address, page) < range.end() && range.address < run.end();
         self.runs.iter().any(is_hit)
+    }
+
+    /// Whether a byte is listed twice. A renderer that downloads into a list writes it in order; into one range it may
+    /// write in any.
+    fn has_overlap(&self) -> bool {
+        let mut runs = self.runs.clone();
+        runs.sort_unstable();
+        let mut pairs = runs.iter().zip(runs.iter().skip(1));
+        pairs.any(|(low, high)| low.end() > high.address)
     }
 
     fn hull(&self) -> Option<Range> {

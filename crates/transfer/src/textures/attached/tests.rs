@@ -73,6 +73,30 @@ fn free_transfers_end_before_a_mapping_can_pay() {
     }
 }
 
+/// Into a list a renderer writes in order, so that the last of two equal places decides.
+#[test]
+fn pieces_that_overlap_stay_a_list() {
+    let ram = Ram::new(8 * 4096).unwrap();
+    let base = ram.bytes().as_ptr().addr();
+    for (starts, len, is_good) in [
+        ([0, 2, 4], 4096, true),
+        ([4, 2, 4], 4096, false),
+        ([5, 1, 4], 2 * 4096, false),
+        ([5, 1, 3], 2 * 4096, true),
+    ] {
+        let pieces = starts.iter().map(|start| Range {
+            address: base + start * 4096,
+            len,
+        });
+        let mut attached = Attached::new(pieces, &Model::default());
+        let mut taken = Taken::default();
+        let made = attached.map(&budget(), &mut taken, false);
+        assert_eq!(made.is_ok(), is_good, "{starts:?}");
+        assert!(is_good || attached.refused() == Some(Why::Overlap));
+        attached.unmap(&mut taken, None);
+    }
+}
+
 #[test]
 fn neighbours_need_no_mapping() {
     let ram = Ram::new(4 * 4096).unwrap();
