@@ -191,6 +191,13 @@ pub(super) fn holm<'a>(comparisons: impl Iterator<Item = &'a mut Against>) {
     }
 }
 
+/// Rounds after which one of `rows` comparisons can be proven after [`holm`]: all of n pairs leaning one way have a
+/// p-value of 2 in 2^n.
+pub(super) fn rounds_to_prove(rows: usize) -> usize {
+    let least = 2.0 * rows.max(1) as f64 / 0.05;
+    (1..64).find(|n| (1_u64 << n) as f64 >= least).unwrap_or(64)
+}
+
 /// Geometric mean.
 pub(super) fn geomean(values: impl Iterator<Item = f64>) -> f64 {
     geometric_mean(&values.collect::<Vec<f64>>())
@@ -244,6 +251,26 @@ mod tests {
         let half = |arm: &Arm| arm.nanos[..9].to_vec();
         let plain = judge("second", &half(&first), &half(&second)).unwrap();
         assert_eq!(plain.verdict, "slower");
+    }
+
+    /// With one round less, no row can be proven; with so many, a row that always leans one way is.
+    #[test]
+    fn rounds_that_prove_a_row_are_known() {
+        let rows = 52;
+        let proven = |rounds: usize| {
+            let ramp = |at: usize| 100.0 + at as f64;
+            let first = arm("first", (0..rounds).map(ramp).collect());
+            let slow = (0..rounds).map(|at| ramp(at) * (1.2 + 0.01 * at as f64));
+            let second = arm("second", slow.collect());
+            let mut all: Vec<Against> = (0..rows)
+                .map(|_| against(&first, &second).unwrap())
+                .collect();
+            holm(all.iter_mut());
+            all[0].verdict == "slower"
+        };
+        let needed = rounds_to_prove(rows);
+        assert_eq!(needed, 12);
+        assert!(!proven(needed - 1) && proven(needed));
     }
 
     /// One in twenty rows looks slower by chance: not after the correction.

@@ -105,7 +105,9 @@ pub(super) fn run(args: &Args, common: &Common) -> Result<ExitCode> {
 
 const DESIGN: &str = "all arms once per round in random order in one process, on one device; \
                       nanoseconds per upload of a sample of at least sample_ms, its waits \
-                      included; contents are noise, read back and compared";
+                      included; contents are noise, read back and compared; \"temporary again\" is the \
+                      first arm once more, so that a difference between two arms of one way shows; \
+                      verdicts after Holm's correction over an arm's rows";
 
 fn print_imports(offer: &Offer, imports: &[Try]) {
     say!(
@@ -131,8 +133,20 @@ fn print_imports(offer: &Offer, imports: &[Try]) {
     }
 }
 
-fn summary(offer: &Offer, model: Model, imports: Vec<Try>, cells: Vec<Cell>) -> Body {
-    let names = ["gather", "view", "import", "regions", "host copy", "chosen"];
+fn summary(offer: &Offer, model: Model, imports: Vec<Try>, mut cells: Vec<Cell>) -> Body {
+    let names = [
+        "gather",
+        "view",
+        "import",
+        "regions",
+        "host copy",
+        "chosen",
+        "temporary again",
+    ];
+    for name in names {
+        let all = cells.iter_mut().flat_map(|cell| &mut cell.against);
+        timing::holm(all.filter(|other| other.arm == name));
+    }
     let geomeans: Vec<(&'static str, f64)> = names
         .into_iter()
         .map(|name| {
@@ -152,6 +166,15 @@ fn summary(offer: &Offer, model: Model, imports: Vec<Try>, cells: Vec<Cell>) -> 
         .collect();
     say!("\nagainst the temporary copy (geometric means over all rows): {geomeans:.2?}");
     say!("rows in which the choice is proven slower: {slower:?}");
+    let rounds = cells.iter().flat_map(|cell| &cell.arms);
+    let rounds = rounds.map(|arm| arm.nanos.len()).min().unwrap_or(0);
+    let needed = timing::rounds_to_prove(cells.len());
+    if rounds < needed {
+        say!(
+            "{rounds} rounds prove nothing about {} rows together: it takes {needed}",
+            cells.len()
+        );
+    }
     Body {
         offer: OfferText::new(offer),
         model,
@@ -240,6 +263,7 @@ enum Way {
     Regions,
     HostCopy,
     Chosen,
+    Again,
 }
 
 impl Way {
@@ -253,6 +277,7 @@ impl Way {
             ways.push(Self::HostCopy);
         }
         ways.push(Self::Chosen);
+        ways.push(Self::Again);
         ways
     }
 
@@ -265,6 +290,7 @@ impl Way {
             Self::Regions => "regions",
             Self::HostCopy => "host copy",
             Self::Chosen => "chosen",
+            Self::Again => "temporary again",
         }
     }
 
@@ -278,7 +304,7 @@ impl Way {
 
     const fn policy(self) -> Policy {
         match self {
-            Self::Temporary | Self::Gather | Self::Regions => Policy::Never,
+            Self::Temporary | Self::Again | Self::Gather | Self::Regions => Policy::Never,
             Self::View | Self::Import | Self::HostCopy => Policy::Always,
             Self::Chosen => Policy::Chosen,
         }
@@ -382,7 +408,7 @@ impl Uploads {
                 continue;
             };
             self.turn += 1;
-            if self.way == Way::Temporary {
+            if matches!(self.way, Way::Temporary | Way::Again) {
                 let backend = self.transfers.backend();
                 baseline::upload(backend, &self.texture, image, backing, &self.request)?;
             } else {
