@@ -24,8 +24,10 @@ fuzz_target!(|data: &[u8]| {
     read_all(data.to_vec());
     let mut whole = b"TOWPLEDG".to_vec();
     whole.extend_from_slice(&VERSION.to_le_bytes());
-    // The input goes round until the file is full, so that a short one reaches every table.
-    whole.extend(data.iter().copied().cycle().take(FILE_BYTES - whole.len()));
+    // The input goes round until the file is full, so that a short one reaches every table. Copied in blocks: byte by
+    // byte through an instrumented iterator, half a megabyte took four fifths of each case.
+    let rounds = FILE_BYTES.div_ceil(data.len().max(1));
+    whole.extend_from_slice(&data.repeat(rounds));
     whole.resize(FILE_BYTES, 0);
     read_all(whole);
 });
