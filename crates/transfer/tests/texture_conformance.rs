@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use towpath_needs::{Need, can_run};
-use towpath_texture_model::{Case, Input, addresses, moves};
+use towpath_texture_model::{Case, Input, addresses, fill, moves};
 use towpath_transfer::textures::engine::Policy;
 use towpath_transfer::textures::null::Null;
 use towpath_transfer::textures::shape::{Dimension, Format, Texture};
@@ -48,14 +48,6 @@ impl<B: Backend> Bench<B> {
         }
     }
 
-    fn fill(&self, seed: u64) -> Vec<u8> {
-        let bytes: Vec<u8> = (0..RAM_BYTES)
-            .map(|at| towpath_texture_model::noise(at, seed))
-            .collect();
-        self.ram.bytes().copy_from(&bytes);
-        bytes
-    }
-
     /// Uploads by `request`, reads the whole level back into other memory, and compares with the model.
     fn round_trip(&mut self, case: &Case) -> Option<Path> {
         let Case {
@@ -70,7 +62,7 @@ impl<B: Backend> Bench<B> {
             Err(error) => panic!("{error}: {case:?}"),
         };
         let backing = Backing::attach(&self.memory, entries).unwrap();
-        let ram = self.fill(1);
+        let ram = fill(&self.ram, RAM_BYTES, 1);
         let upload = Request {
             direction: Direction::Upload,
             ..*request
@@ -123,7 +115,7 @@ impl<B: Backend> Bench<B> {
             layer_stride: 0,
             direction: Direction::Download,
         };
-        self.fill(9);
+        fill(&self.ram, RAM_BYTES, 9);
         self.transfers
             .transfer(texture, image, &backing, &request)
             .unwrap();

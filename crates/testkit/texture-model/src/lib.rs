@@ -139,8 +139,7 @@ fn compare(case: &Case, input: &mut Input<'_>) -> Option<u64> {
         request,
     } = case;
     let ram = Arc::new(Ram::new(RAM_BYTES).expect("memory"));
-    let pattern: Vec<u8> = (0..RAM_BYTES).map(|at| noise(at, 1)).collect();
-    ram.bytes().copy_from(&pattern);
+    let pattern = fill(&ram, RAM_BYTES, 1);
     let memory: Arc<dyn Memory> = Arc::clone(&ram) as Arc<dyn Memory>;
     let backing = match Backing::attach(&memory, entries) {
         Ok(backing) => backing,
@@ -248,8 +247,7 @@ fn prepare(
     let bytes = texture.linear_bytes(level).unwrap();
     let extent = texture.extent(level).unwrap();
     let ram = Arc::new(Ram::new(bytes.max(1).next_multiple_of(4096)).expect("memory"));
-    let noise: Vec<u8> = (0..bytes).map(|at| noise(at, 2)).collect();
-    ram.bytes().copy_from(&noise);
+    fill(&ram, bytes, 2);
     let memory: Arc<dyn Memory> = ram;
     let whole = Entry {
         address: 0,
@@ -275,6 +273,13 @@ fn prepare(
     let source = Source::Pieces(&backing);
     null.transfer(image, &plan, source, Stores::Cached)
         .expect("upload");
+}
+
+/// Fills the first `bytes` bytes of memory with noise, and gives them.
+pub fn fill(ram: &Ram, bytes: u64, seed: u64) -> Vec<u8> {
+    let noise: Vec<u8> = (0..bytes).map(|at| noise(at, seed)).collect();
+    ram.bytes().copy_from(&noise);
+    noise
 }
 
 /// A byte that differs from its neighbours in rows of any usual length.
