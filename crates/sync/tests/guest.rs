@@ -30,7 +30,7 @@ fn the_rules_hold_on_the_kernel() {
         report.output
     );
     assert!(
-        report.output.contains("294 rules, 0 failed"),
+        report.output.contains("295 rules, 0 failed"),
         "{}",
         report.output
     );
