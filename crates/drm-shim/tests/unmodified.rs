@@ -38,7 +38,7 @@ fn the_rules_hold_through_ioctl_on_objects_of_the_process() {
     let output = conformance("local");
     assert!(output.status.success(), "{}", text(&output));
     assert!(
-        text(&output).contains("293 rules, 0 failed"),
+        text(&output).contains("294 rules, 0 failed"),
         "{}",
         text(&output)
     );
@@ -49,7 +49,7 @@ fn the_rules_hold_through_ioctl_on_shared_objects() {
     let output = conformance("shared");
     assert!(output.status.success(), "{}", text(&output));
     assert!(
-        text(&output).contains("293 rules, 0 failed"),
+        text(&output).contains("294 rules, 0 failed"),
         "{}",
         text(&output)
     );

@@ -15,7 +15,7 @@ fn a_signal_to_us_reaches_the_program_and_its_answer_comes_back() {
         );
         let mut child = spawn(&["run", "--", "sh", "-c", &script]);
         assert_eq!(line(&mut child), "ready");
-        kill(&format!("-{signal}"), &child.id().to_string());
+        kill(signal, &child.id().to_string());
         let pid = child.id();
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.stdout, b"caught\n", "{signal}");
