@@ -294,8 +294,8 @@ const fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Regions per scan: 12 KiB of stack, and 154 MiB with every other page cold still takes only 39 calls.
-const REGIONS: usize = 512;
+/// Regions per scan: 3 KiB of the stack of the program's thread, which may have 16 KiB in all.
+const REGIONS: usize = 128;
 /// Samples on older kernels: a read of 8 bytes each, about 15 microseconds in all.
 const SAMPLES: usize = 32;
 static HAS_SCAN: AtomicBool = AtomicBool::new(true);

@@ -54,6 +54,7 @@ const SCENES: &[(&str, Scene)] = &[
     ("staging-writes", staging::writes),
     ("staging-one-moment", staging::one_moment),
     ("staging-gate", staging::gate),
+    ("small-stack", staging::small_stack),
     ("staging-failures", staging::failures),
     ("staging-shortage", staging::shortage),
     ("staging-in-callback", staging::released_in_callback),

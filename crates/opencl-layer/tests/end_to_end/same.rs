@@ -39,6 +39,16 @@ fn gaps_between_rows_stay_untouched() {
     }
 }
 
+/// The look at the destination's pages once took 12 KiB of the calling thread's stack.
+#[test]
+fn a_thread_with_the_smallest_stack_reads() {
+    if !can_run(&[Need::Pocl]) {
+        return;
+    }
+    same_unstaged("small-stack", Driver::Pocl);
+    same_unstaged("small-stack", Driver::Fake);
+}
+
 #[test]
 fn wrong_arguments_are_refused_alike() {
     if !can_run(&[Need::Pocl]) {

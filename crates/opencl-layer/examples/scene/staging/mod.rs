@@ -13,7 +13,7 @@ use opencl_sys::{cl_event, cl_mem};
 
 pub(crate) use failures::{failures, released_in_callback, reopened, shortage};
 pub(crate) use rows::rows;
-pub(crate) use threads::{gate, one_moment};
+pub(crate) use threads::{gate, one_moment, small_stack};
 pub(crate) use writes::writes;
 
 const BYTES: usize = 8 << 20;

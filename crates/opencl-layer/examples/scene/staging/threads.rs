@@ -1,5 +1,6 @@
 //! Several threads on one driver.
 
+use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -51,6 +52,55 @@ pub(crate) fn one_moment() {
     see("mixed", mixed);
     cl.release(buffer);
     cl.close();
+}
+
+/// One read by a thread that has hardly any stack.
+pub(crate) fn small_stack() {
+    let cl = Cl::open();
+    let buffer = cl.buffer(BYTES);
+    let host = Host::new(Kind::Cold, BYTES);
+    let mut read = Read {
+        both: Both(&cl, buffer),
+        to: host.at(0),
+        code: 1,
+    };
+    // SAFETY: an all-zero structure is only a place for `init`.
+    let mut attributes = unsafe { std::mem::zeroed() };
+    // SAFETY: a live structure.
+    assert_eq!(unsafe { libc::pthread_attr_init(&raw mut attributes) }, 0);
+    // The standard library's threads have as much beside what the C library needs, this one in all.
+    // SAFETY: initialised above.
+    let set =
+        unsafe { libc::pthread_attr_setstacksize(&raw mut attributes, libc::PTHREAD_STACK_MIN) };
+    assert_eq!(set, 0);
+    let mut thread = 0;
+    let argument = (&raw mut read).cast();
+    // SAFETY: the argument lives until the thread is joined, and is its alone until then.
+    let made = unsafe {
+        libc::pthread_create(&raw mut thread, &raw const attributes, read_once, argument)
+    };
+    assert_eq!(made, 0);
+    // SAFETY: made above, joined once.
+    assert_eq!(unsafe { libc::pthread_join(thread, null_mut()) }, 0);
+    see("read", read.code);
+    see("bytes", format!("{:x}", hash(&host.content())));
+    cl.release(buffer);
+    cl.close();
+}
+
+struct Read<'a> {
+    both: Both<'a>,
+    to: *mut c_void,
+    code: i32,
+}
+
+extern "C" fn read_once(argument: *mut c_void) -> *mut c_void {
+    let read: *mut Read<'_> = argument.cast();
+    // SAFETY: `small_stack` waits for this thread before it uses it again.
+    let read = unsafe { &mut *read };
+    let Both(cl, buffer) = &read.both;
+    read.code = cl.read(*buffer, BYTES, read.to);
+    null_mut()
 }
 
 /// One queue's read waits for an event that another queue's user sets after a read of its own.
