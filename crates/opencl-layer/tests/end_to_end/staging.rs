@@ -107,7 +107,17 @@ fn a_read_that_waits_holds_up_no_other_queue() {
 
 #[test]
 fn a_driver_that_fails_half_way_costs_no_byte_and_no_object() {
-    let seen = run("staging-failures", Driver::Fake, Arm::Staged);
+    hold_through_failures(&run("staging-failures", Driver::Fake, Arm::Staged));
+}
+
+/// Forced, a small machine has one thread; by the calibration there are three, and chunks in parts.
+#[test]
+fn a_driver_that_fails_with_parts_on_their_way_costs_neither() {
+    let wide = Mechanism::staged(Shape::new(3, Shape::LARGE_CHUNK_BYTES));
+    hold_through_failures(&calibrated("staging-failures", wide, SECOND));
+}
+
+fn hold_through_failures(seen: &Seen) {
     assert!(seen.is_complete, "{}", seen.status);
     for name in [
         "mems",
@@ -121,6 +131,7 @@ fn a_driver_that_fails_half_way_costs_no_byte_and_no_object() {
     }
     // Of 160 failures most are ours to bear.
     assert!(seen.count("told") < 40, "{seen:?}");
+    assert!(seen.outcomes().contains_key(text()), "{seen:?}");
 }
 
 #[test]
@@ -153,11 +164,11 @@ fn a_hundred_thousand_calls_leak_nothing_staged() {
     assert_eq!(seen.count("bad_handles"), 0);
 }
 
-/// Runs the cold scene with `auto` and a calibration of the fake device that chose `mechanism`, where
-/// the driver's own call took `forward_ns` for 1 MiB.
-fn calibrated(mechanism: Mechanism, forward_ns: u64) -> Seen {
-    let class = |warmth| Class {
-        direction: Direction::Read,
+/// A command with `auto` and a calibration of the fake device that chose `mechanism` for all, where the
+/// driver's own call took `forward_ns` for 1 MiB.
+fn calibrated(scene: &str, mechanism: Mechanism, forward_ns: u64) -> Seen {
+    let class = |(direction, warmth)| Class {
+        direction,
         warmth,
         bytes: 1 << 20,
         forward_ns,
@@ -170,14 +181,18 @@ fn calibrated(mechanism: Mechanism, forward_ns: u64) -> Seen {
         choice: mechanism,
     };
     let calibration = Calibration {
-        classes: vec![class(Warmth::Cold), class(Warmth::Warm)],
+        classes: vec![
+            class((Direction::Read, Warmth::Cold)),
+            class((Direction::Read, Warmth::Warm)),
+            class((Direction::Write, Warmth::Warm)),
+        ],
     };
     let key = Key::of_this_machine(Calibration::SUBJECT, "towpath fake device 0", "1.0");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("frozen");
     let entry = Entry::new(key, &calibration).unwrap();
     Snapshot::new(vec![entry]).write(&file).unwrap();
-    let mut command = command("kinds-cold", Driver::Fake, Arm::Off);
+    let mut command = command(scene, Driver::Fake, Arm::Off);
     command
         .env("TOWPATH_FIX", "auto")
         .env("TOWPATH_CALIBRATION", &file);
@@ -188,14 +203,18 @@ const SECOND: u64 = 1_000_000_000;
 
 #[test]
 fn the_calibration_decides() {
-    let staged = calibrated(Mechanism::staged(Shape::new(2, 1 << 20)), SECOND);
+    let staged = calibrated(
+        "kinds-cold",
+        Mechanism::staged(Shape::new(2, 1 << 20)),
+        SECOND,
+    );
     assert_eq!(staged.outcomes()[text()], 16, "{:?}", staged.outcomes());
-    let forward = calibrated(Mechanism::Forward, SECOND).outcomes();
+    let forward = calibrated("kinds-cold", Mechanism::Forward, SECOND).outcomes();
     assert_eq!(forward[Outcome::NoGain.text()], 16, "{forward:?}");
-    let prefault = calibrated(Mechanism::Prefault, SECOND).outcomes();
+    let prefault = calibrated("kinds-cold", Mechanism::Prefault, SECOND).outcomes();
     assert_eq!(prefault[Outcome::Prefaulted.text()], 16, "{prefault:?}");
     // A staging that never comes up to what forwarding took is given up after eight calls.
-    let losing = calibrated(Mechanism::staged(Shape::new(2, 1 << 20)), 1).outcomes();
+    let losing = calibrated("kinds-cold", Mechanism::staged(Shape::new(2, 1 << 20)), 1).outcomes();
     assert_eq!(losing[text()], 8, "{losing:?}");
     // Of another device: as if there were none.
     let mut other = command("kinds-cold", Driver::Fake, Arm::Off);
