@@ -40,7 +40,7 @@ pub fn beside<T>(
     let gate = Mutex::new(());
     std::thread::scope(|scope| {
         let closed = gate.lock();
-        let mask = BlockedSignals::new();
+        let mask = BlockedSignals::block();
         let mut started = 0;
         for number in 1..=helpers {
             let gate = &gate;
@@ -62,13 +62,17 @@ pub fn beside<T>(
     })
 }
 
-/// All signals of the calling thread but [`OF_THE_THREAD`] blocked, until dropped.
-struct BlockedSignals {
+/// All signals of the calling thread blocked, but those that a thread causes itself, until dropped. A thread
+/// that is started meanwhile inherits that.
+#[derive(Debug)]
+pub struct BlockedSignals {
     before: Option<libc::sigset_t>,
 }
 
 impl BlockedSignals {
-    fn new() -> Self {
+    /// Blocks them.
+    #[must_use]
+    pub fn block() -> Self {
         let mut all = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: the pointer is to a live set, which the call fills.
         let filled = unsafe { libc::sigfillset(all.as_mut_ptr()) };
@@ -91,7 +95,7 @@ impl BlockedSignals {
 impl Drop for BlockedSignals {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
-            // SAFETY: the set is the one that the kernel gave in `new`.
+            // SAFETY: the set is the one that the kernel gave in `block`.
             let _answer =
                 unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, std::ptr::null_mut()) };
         }
